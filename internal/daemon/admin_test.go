@@ -178,7 +178,7 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 		}
 	}
 	wrong := func(name string) (value uint64) {
-		for _, s := range d.generalStats() {
+		for _, s := range d.observer.GeneralStats() {
 			if s.Stat == name {
 				value = s.Value.(uint64)
 			}
@@ -189,7 +189,7 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 		t.Errorf("%d of %d logins are counted as wrong", n, of)
 	}
 	var text strings.Builder
-	d.figures(func(f figure.Figure) {
+	d.observer.Figures(func(f figure.Figure) {
 		if f.Metric == "errors_total" {
 			fmt.Fprintln(&text, f.Labels[1], f.Value)
 		}

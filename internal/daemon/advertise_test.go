@@ -53,7 +53,7 @@ func TestClusterListsWhatIsAdvertised(t *testing.T) {
 // settings returns the output of `stats settings`.
 func (d *Daemon) settings() map[string]string {
 	m := map[string]string{}
-	d.stats([]byte("settings"), func(name, value string) { m[name] = value })
+	d.observer.Stats([]byte("settings"), func(name, value string) { m[name] = value })
 	return m
 }
 

@@ -20,11 +20,11 @@ func feeder(tb testing.TB, change func(*Config)) (*Daemon, *memcache.Session) {
 	}
 	tb.Cleanup(func() { d.windows.Stop(true) })
 	now := time.Now().UnixMilli()
-	if err := d.issuer.Publish(0, 1, now, math.MaxInt64); err != nil {
+	if err := d.windows.Issuer.Publish(0, 1, now, math.MaxInt64); err != nil {
 		tb.Fatal(err)
 	}
 	return d, memcache.NewSession(&protocol.Config{
-		Handler: d.names.Catalog.Handler(0, d.stats), Counters: new(protocol.Counters), Version: c.Version,
+		Handler: d.names.Catalog.Handler(0, d.observer.Stats), Counters: new(protocol.Counters), Version: c.Version,
 	})
 }
 

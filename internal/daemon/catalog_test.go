@@ -70,7 +70,7 @@ func TestKindsByName(t *testing.T) {
 			})
 			await(t, "every name is ready", func() bool { // another layout needs half a second at a start without a record
 				return !slices.ContainsFunc(d.names.Catalog.Generators(), func(g *issuer.Generator) bool {
-					return g.From.Ready(d.clock.Now()) != nil
+					return g.From.Ready(d.windows.Clock.Now()) != nil
 				})
 			})
 			seen, c := map[string]bool{}, dial(t, address)

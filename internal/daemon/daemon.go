@@ -9,22 +9,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
-	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/names"
-	"github.com/katsubushi/katsubushi/v3/internal/page"
-	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/observe"
 	"github.com/katsubushi/katsubushi/v3/internal/services"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
@@ -34,29 +30,19 @@ import (
 
 // A Daemon is everything that one katsubushi process consists of. Run may be called once.
 type Daemon struct {
-	c       Config
-	started time.Time
-	events  *events.Log  // the last changes of state; what Config.Log logs is kept there
-	noise   *slog.Logger // the log without that: for what connections and requests can cause
-	windows *windows.Holder
-	clock   *clock.Clock   // its
-	issuer  *issuer.Issuer // its
-	names   *names.Names
-	front   *front.Front
+	c      Config
+	events *events.Log  // the last changes of state; what Config.Log logs is kept there
+	noise  *slog.Logger // the log without that: for what connections and requests can cause
 
+	windows  *windows.Holder
+	names    *names.Names
+	front    *front.Front
 	services *services.Services
+	observer *observe.Observer
+	giver    *handover.Giver
 
-	history page.History // what the status page's charts show
-	named   shownNames   // what it shows of names
-
-	binder sockets.Binder // used by New
-
-	stopping atomic.Bool
-
-	notReloaded notReloaded
-	giver       *handover.Giver
-	background  sync.WaitGroup // what Run waits for
-	fail        func(error)    // ends Run; set by it
+	binder sockets.Binder
+	fail   func(error) // ends Run; set by it
 }
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
@@ -70,13 +56,17 @@ func New(c Config) (*Daemon, error) {
 	c.Loops = c.Inherited.Loops(c.places()[0].Name(), c.Loops)
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
-	d := &Daemon{c: c, events: kept, noise: noise, started: time.Now(), binder: sockets.Binder{Log: c.Log}}
+	d := &Daemon{c: c, events: kept, noise: noise, binder: sockets.Binder{Log: c.Log}}
+	d.observer = observe.New(observe.Config{
+		Version: c.Version, Advertise: c.Advertise, Started: time.Now(), Log: c.Log, Events: kept,
+		LogDropped: c.LogDropped, Windows: &d.c.Windows, Store: c.storeSettings(), Front: &d.c.Front,
+		Services: &d.c.Services,
+	})
 	w := c.windows()
-	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wake, c.Inherited.Succeeds(), d.peerAsker()
+	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.observer.Ready, d.wake, c.Inherited.Succeeds(), d.peerAsker()
 	d.windows = windows.New(w)
-	d.clock, d.issuer = d.windows.Clock, d.windows.Issuer
 	d.names = names.New(c.names(), names.Given{
-		Log: c.Log, Issuer: d.issuer, Now: d.clock.Now, AnyDisk: c.AnyDisk, Forwarder: d.newForwarder,
+		Log: c.Log, Issuer: d.windows.Issuer, Now: d.windows.Clock.Now, AnyDisk: c.AnyDisk, Forwarder: d.newForwarder,
 		Wake: func() { d.front.Wake() }, Hidden: c.HasLogins(), Unreachable: c.nowhere(),
 	})
 	for _, prepare := range []func() error{
@@ -175,10 +165,10 @@ func (d *Daemon) openUsers() error {
 // newFront makes what clients connect to.
 func (d *Daemon) newFront() (err error) {
 	g := front.Given{
-		Version: d.c.Version, Log: d.c.Log, Noise: d.noise, Now: d.clock.Now,
+		Version: d.c.Version, Log: d.c.Log, Noise: d.noise, Now: d.windows.Clock.Now,
 		Cluster: sockets.Advertise(d.c.Advertise, d.c.Log).Node,
-		Handler: func(loop int) protocol.Handler { return d.names.Catalog.Handler(loop, d.stats) },
-		Await:   func() bool { return d.names.Catalog.AwaitWhile(d.issuer.Late) },
+		Handler: func(loop int) protocol.Handler { return d.names.Catalog.Handler(loop, d.observer.Stats) },
+		Await:   func() bool { return d.names.Catalog.AwaitWhile(d.windows.Issuer.Late) },
 		Passed:  d.c.Inherited.Passed(), Certified: d.c.GRPCPort != 0,
 	}
 	if d.c.Counters.Elects() {
@@ -195,12 +185,11 @@ func (d *Daemon) newServices() error {
 		DrainTimeout: d.c.DrainTimeout, Passed: d.c.Inherited.Passed(), Encrypted: d.front.Encrypted(),
 		Login: d.front.Login(), Events: d.events,
 		HTTP: httpapi.Config{
-			Batch: d.names.Catalog.Batch, Declared: d.names.Catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
-			Notes: d.windows.Notes, Page: page.Handler(page.Config{Read: d.view, History: &d.history}),
-			Metrics: metrics.Handler(d.started, d.figures),
+			Batch: d.names.Catalog.Batch, Declared: d.names.Catalog.Declares, Stats: d.observer.GeneralStats,
+			Ready: d.observer.Readiness, Notes: d.windows.Notes, Page: d.observer.Page(), Metrics: d.observer.Metrics(),
 		},
 		GRPC: grpcapi.Config{
-			Batch: d.names.Catalog.Batch, Stats: d.nineStats, Ready: d.ready,
+			Batch: d.names.Catalog.Batch, Stats: d.observer.NineStats, Ready: d.observer.Ready,
 			Limits: d.front.Limits(), TLS: d.front.TLS, Busy: d.front.Busy,
 		},
 		Admin: adminapi.Config{
@@ -209,6 +198,7 @@ func (d *Daemon) newServices() error {
 			Users:   d.front.Users, Log: d.c.Log,
 		},
 	})
+	d.observer.Watch(observe.Rooms{Windows: d.windows, Names: d.names, Front: d.front, Services: d.services})
 	return nil
 }
 
@@ -218,17 +208,9 @@ func (d *Daemon) Reload() {
 	if d.front.TLS == nil && !d.c.HasLogins() && d.c.GeneratorsFile == "" {
 		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators configured")
 	}
-	report := func(what string, err error) {
-		for _, p := range problem.Of(err) {
-			d.c.Log.Error("not reloaded, the old one stays in force", "what", what, "error", p)
-		}
-		if d.notReloaded.note(what, err); err == nil {
-			d.c.Log.Info("reloaded", "what", what)
-		}
-	}
-	d.front.Reload(report)
+	d.front.Reload(d.observer.Reloaded)
 	if d.c.GeneratorsFile != "" {
-		report("generators", d.names.Reload())
+		d.observer.Reloaded("generators", d.names.Reload())
 	}
 }
 
@@ -237,13 +219,9 @@ func (d *Daemon) Reload() {
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	defer d.background.Wait()
-	keeping, stopKeeping := context.WithCancel(context.Background())
-	defer stopKeeping()
 	d.fail = fail
-	taken, err := d.start(ctx, keeping)
+	taken, err := d.start(ctx)
 	if err != nil {
-		stopKeeping()
 		d.withdraw()
 		return err
 	}
@@ -262,9 +240,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	if d.giver.End() {
-		d.retire(stopKeeping)
+		d.retire()
 	} else {
-		d.stop(stopKeeping)
+		d.stop()
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, handover.ErrSucceeded) {
 		return err
@@ -274,7 +252,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // start starts what runs beside the engine. A successor first waits until the process before it has
 // given it everything.
-func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err error) {
+func (d *Daemon) start(ctx context.Context) (taken *handover.Taker, err error) {
 	if d.c.Inherited.Succeeds() {
 		d.windows.Start()
 		if taken, err = handover.Take(ctx, d.handover(), d.c.Inherited.From); err != nil {
@@ -288,9 +266,7 @@ func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err
 	if taken == nil {
 		d.windows.Start()
 	}
-	if d.services.Serves("http-port") {
-		d.background.Go(func() { d.history.Run(keeping, d.sample) })
-	}
+	d.observer.Start()
 	d.names.Start()
 	return taken, nil
 }
@@ -304,8 +280,8 @@ func (d *Daemon) withdraw() {
 }
 
 // stop shows the order in which a daemon stops.
-func (d *Daemon) stop(stopKeeping func()) {
-	d.stopping.Store(true)        // not ready: load balancers send clients elsewhere
+func (d *Daemon) stop() {
+	d.observer.Leave()            // not ready: load balancers send clients elsewhere
 	left := d.windows.Leave()     // the same for clients that watch the store
 	d.names.HandOver()            // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
@@ -313,7 +289,7 @@ func (d *Daemon) stop(stopKeeping func()) {
 	d.front.Close()    // accept what has already arrived, then nothing more; answer what was sent
 	d.services.Drain() // meanwhile
 	d.front.Wait()     // every connection has taken its replies or run out of time
-	stopKeeping()
+	d.observer.Stop()
 	d.windows.Stop(false) // from here on no id is issued and the worker ids are free
 	d.names.Stop()
 	d.services.Stop() // last: until now they reported that the daemon is not ready
@@ -321,13 +297,38 @@ func (d *Daemon) stop(stopKeeping func()) {
 }
 
 // retire is stop when another process serves, or may serve. The engine is frozen and the services have ended.
-func (d *Daemon) retire(stopKeeping func()) {
-	d.stopping.Store(true)
+func (d *Daemon) retire() {
+	d.observer.Leave()
 	d.names.HandOver() // at once: the new process waits for it
 	d.front.Close()    // close what could not move
 	d.front.Wait()
-	stopKeeping()
+	d.observer.Stop()
 	d.windows.Stop(true) // leased worker ids come free; others are the new process's already
 	d.names.Stop()
 	d.front.End()
 }
+
+// Serving is closed once ids are served.
+func (d *Daemon) Serving() <-chan struct{} { return d.giver.Serving() }
+
+// Status says in a few words what the daemon does now: which worker ids it serves, or why it does not.
+func (d *Daemon) Status() string { return d.observer.Status() }
+
+// listenWhenServing opens the ports once the first lane serves. If ctx ends before that, it returns
+// ctx's error.
+func (d *Daemon) listenWhenServing(ctx context.Context) error {
+	select {
+	case <-d.windows.Serving():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := d.front.Open(ctx); err != nil {
+		return err
+	}
+	d.found()
+	d.names.Reachable(d.ownNode())
+	return nil
+}
+
+// Addr returns where the memcached port listens. It may be called once Serving is closed.
+func (d *Daemon) Addr() net.Addr { return d.front.Addresses()[0].At }

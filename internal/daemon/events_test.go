@@ -74,9 +74,9 @@ func TestEventsSurviveBadClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.held("keeper").Set(reflect.ValueOf(workerid.NewKeeper(workerid.Config{
-		Store: losing{granted{d.clock.Now}, new(atomic.Bool)}, Lanes: d.issuer,
+		Store: losing{granted{d.windows.Clock.Now}, new(atomic.Bool)}, Lanes: d.windows.Issuer,
 		Requests: []workerid.Request{{Min: 5, Max: 5}},
-		Now:      d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
+		Now:      d.windows.Clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
 	})))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

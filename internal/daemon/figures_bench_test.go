@@ -35,9 +35,9 @@ func BenchmarkFigures(b *testing.B) {
 		"metrics": func() {
 			d.overHTTP().Metrics.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
 		},
-		"stats":            func() { d.stats(nil, func(string, string) {}) },
-		"stats generators": func() { d.stats([]byte("generators"), func(string, string) {}) },
-		"page":             func() { d.view() },
+		"stats":            func() { d.observer.Stats(nil, func(string, string) {}) },
+		"stats generators": func() { d.observer.Stats([]byte("generators"), func(string, string) {}) },
+		"page":             func() { d.observer.View() },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

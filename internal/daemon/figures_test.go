@@ -32,7 +32,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -71,7 +70,7 @@ func TestFigures(t *testing.T) {
 		} {
 			compare(t, view.name, explain(t, view.show, sources, seen))
 		}
-		d.stopping.Store(true)
+		d.observer.Leave()
 		compare(t, "stats-lanes-stopping", d.statLines("lanes"))
 		for _, s := range sources {
 			if !seen[s.name] {
@@ -130,9 +129,9 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	}
 	d.c.Port, d.c.HTTPPort, d.c.UDPPort, d.c.GRPCPort = 11213, 8083, 11214, 11215 // they are not opened
 	d.held("keeper").Set(reflect.ValueOf(workerid.NewKeeper(workerid.Config{
-		Store: granted{d.clock.Now}, Lanes: d.issuer,
+		Store: granted{d.windows.Clock.Now}, Lanes: d.windows.Issuer,
 		Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
-		Now:      d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
+		Now:      d.windows.Clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
 	})))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -199,6 +198,9 @@ func (d *Daemon) held(path ...string) reflect.Value {
 	return at(reflect.ValueOf(d.windows).Elem(), path...)
 }
 
+// lease makes a store the daemon's.
+func (d *Daemon) lease(store workerid.Backend) { d.held("store").Set(reflect.ValueOf(store)) }
+
 // at returns a nested field, even one that another package does not export.
 func at(v reflect.Value, path ...string) reflect.Value {
 	for _, name := range path {
@@ -219,7 +221,7 @@ func (d *Daemon) met(path ...string) reflect.Value {
 // overHTTP returns what the HTTP port answers with. Its metrics are fresh: they are kept for readers of one moment.
 func (d *Daemon) overHTTP() httpapi.Config {
 	c := at(reflect.ValueOf(d.services).Elem(), "g", "HTTP").Interface().(httpapi.Config)
-	c.Metrics = metrics.Handler(d.started, d.figures)
+	c.Metrics = d.observer.Metrics()
 	return c
 }
 
@@ -253,13 +255,15 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find("commands", at(last(d.met("commands")), "n"), func(i int) string {
 		return counterName(t, protocol.Counter(i))
 	})
-	find("refused", at(reflect.ValueOf(d.issuer).Elem(), "refused"), func(i int) string {
+	find("refused", at(reflect.ValueOf(d.windows.Issuer).Elem(), "refused"), func(i int) string {
 		return issuer.Reason(i).String()
 	})
-	find("clock.steps", at(reflect.ValueOf(d.clock).Elem(), "steps"), func(i int) string { return clock.Kind(i).String() })
-	find("clock.stepped", at(reflect.ValueOf(d.clock).Elem(), "stepped"), nil)
+	find("clock.steps", at(reflect.ValueOf(d.windows.Clock).Elem(), "steps"), func(i int) string {
+		return clock.Kind(i).String()
+	})
+	find("clock.stepped", at(reflect.ValueOf(d.windows.Clock).Elem(), "stepped"), nil)
 	find("sequences.refused", at(reflect.ValueOf(d.names).Elem(), "sequences", "refused"), nil)
-	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
+	find("clock.apart", at(reflect.ValueOf(d.windows.Clock).Elem(), "apart"), nil)
 	find("keeper", at(d.held("keeper").Elem(), "counts"), func(i int) string {
 		return workerid.Outcome(i).String()
 	})
@@ -279,7 +283,7 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 		find(g.Name+".loop", at(open(loops.Index(loops.Len()-1)).Elem(), "n"), nil)
 	}
 	var dropped atomic.Uint64
-	d.c.LogDropped = dropped.Load
+	at(reflect.ValueOf(d.observer).Elem(), "c", "LogDropped").Set(reflect.ValueOf(dropped.Load))
 	find("logDropped", reflect.ValueOf(&dropped).Elem(), nil)
 	return slices.DeleteFunc(list, func(s source) bool { // see workerid.Counts
 		return s.name == "keeper.Acquisitions.lost" || s.name == "keeper.Extensions.none_free"
@@ -380,7 +384,7 @@ func number(t *testing.T, line string) float64 {
 var varying = []string{"pid", "pointer_size", "rusage_user", "rusage_system", "lease_fingerprint"}
 
 func (d *Daemon) statLines(group string) (lines []string) {
-	ok := d.stats([]byte(group), func(name, value string) {
+	ok := d.observer.Stats([]byte(group), func(name, value string) {
 		if slices.Contains(varying, name) {
 			value = "VARIES"
 		}
@@ -426,12 +430,12 @@ func TestTheGeneralStatisticsAreNumbers(t *testing.T) {
 		d, stop := figuresDaemon(t, dir)
 		defer stop()
 		for range 2 { // ready and not ready
-			d.stats(nil, func(name, value string) {
+			d.observer.Stats(nil, func(name, value string) {
 				if _, err := strconv.ParseFloat(value, 64); err != nil && name != "version" {
 					t.Errorf("%s %s is no number", name, value)
 				}
 			})
-			d.stopping.Store(true)
+			d.observer.Leave()
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestGreedyClientsTakeNothingFromAPoliteOne(t *testing.T) {
 			// Whether any of them is refused depends on the loops that they are on: one that has
 			// all of them just waits for each tick. But all ids for which there is time now are
 			// theirs.
-			for deadline := time.Now().Add(patience); d.issuer.Position() < d.clock.Now()+40; {
+			for deadline := time.Now().Add(patience); d.windows.Issuer.Position() < d.windows.Clock.Now()+40; {
 				if time.Now().After(deadline) {
 					t.Fatal("the greedy clients have not used up the run-ahead")
 				}

@@ -91,7 +91,7 @@ func TestGRPC(t *testing.T) {
 		}
 	}
 	check(healthpb.HealthCheckResponse_SERVING)
-	d.stopping.Store(true) // as at the start of the shutdown delay
+	d.observer.Leave() // as at the start of the shutdown delay
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
 	if _, err := ids.Fetch(as("ann:secret"), nil); err != nil {
 		t.Error("not ready, but not stopped either:", err)

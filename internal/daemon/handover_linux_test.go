@@ -171,7 +171,9 @@ func TestOtherLayoutsAfterAnUpgrade(t *testing.T) {
 			*c = layouts(dir)
 			c.Log = log
 		})
-		await(t, "the first window has begun", func() bool { return d.clock.Now()+900 > d.issuer.Generator(0).Next() })
+		await(t, "the first window has begun", func() bool {
+			return d.windows.Clock.Now()+900 > d.windows.Issuer.Generator(0).Next()
+		})
 		conn := dial(t, address)
 		last := ask1(t, conn, "other")
 		rises := func(when string) {
@@ -182,7 +184,7 @@ func TestOtherLayoutsAfterAnUpgrade(t *testing.T) {
 			}
 			last = id
 		}
-		if err := d.issuer.Generator(0).Skip(d.clock.Now() + 1990); err != nil {
+		if err := d.windows.Issuer.Generator(0).Skip(d.windows.Clock.Now() + 1990); err != nil {
 			t.Fatal(err)
 		}
 		rises("before")

@@ -65,7 +65,7 @@ func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 	worry = map[string]string{}
 	show := func(d *Daemon) {
 		all = append(all, d.metricLines())
-		d.figures(func(f figure.Figure) {
+		d.observer.Figures(func(f figure.Figure) {
 			if f.Metric != "" {
 				worry[f.Metric] = f.Worry
 			}

@@ -94,17 +94,19 @@ func TestClientsLearnOfAStopBeforeThePortCloses(t *testing.T) {
 			defer stop()
 			d.c.ShutdownDelay = delay
 			var order []string
-			store := slow{granted{d.clock.Now}, &order}
+			store := slow{granted{d.windows.Clock.Now}, &order}
 			d.lease(store)
 			d.held("started").SetBool(true)
 			d.held("peers", "announcer").Set(reflect.ValueOf(announce.NewAnnouncer(announce.AnnouncerConfig{
-				Directory: store, State: func() (a announcement.Announcement) { return a }, Now: d.clock.Now, Log: d.c.Log,
+				Directory: store, State: func() (a announcement.Announcement) { return a }, Now: d.windows.Clock.Now, Log: d.c.Log,
 			})))
 			began := time.Now()
 			d.front.Start(nil)
 			closes := context.CancelFunc(func() { order = append(order, "the port closes") })
 			at(reflect.ValueOf(d.front).Elem(), "stop").Set(reflect.ValueOf(closes))
-			d.stop(func() { order = append(order, "sealed") })
+			sealed := context.CancelFunc(func() { order = append(order, "sealed") })
+			at(reflect.ValueOf(d.observer).Elem(), "endKeeping").Set(reflect.ValueOf(sealed))
+			d.stop()
 			want := "not ready, the port closes, sealed, deleted, session ends"
 			if got := strings.Join(order, ", "); got != want {
 				t.Errorf("%s, want %s", got, want)

@@ -363,13 +363,13 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %d, %q", name, v, got)
 		}
 	}
-	log := func() string { return fmt.Sprint(d.view().Events) }
+	log := func() string { return fmt.Sprint(d.observer.View().Events) }
 	text := log()
 	if strings.Count(text, "the records of sequences cannot be used") != 1 || !strings.Contains(text, "count=3") {
 		t.Error(text)
 	}
 	ready := func() (names string) {
-		d.names.Metrics(d.clock.Now(), func(f figure.Figure) {
+		d.names.Metrics(d.windows.Clock.Now(), func(f figure.Figure) {
 			if f.Stat == "ready" && f.Value == true {
 				names += f.Labels[1] + " "
 			}
@@ -380,7 +380,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		t.Errorf("metrics have ready: %s", got)
 	}
 	shown := 0
-	for _, n := range d.view().Names {
+	for _, n := range d.observer.View().Names {
 		if n.Refusal != "" {
 			shown++
 		}

@@ -39,7 +39,7 @@ func (d *Daemon) figure(t *testing.T, name string) int64 {
 // texts returns a group of statistics.
 func (d *Daemon) texts(group string) map[string]string {
 	m := map[string]string{}
-	d.stats([]byte(group), func(name, value string) { m[name] = value })
+	d.observer.Stats([]byte(group), func(name, value string) { m[name] = value })
 	return m
 }
 
@@ -79,7 +79,10 @@ type handsOver struct {
 }
 
 func (h *handsOver) Handle(ctx context.Context, r slog.Record) error {
-	if d := h.d.Load(); d != nil && d.stopping.Load() && r.Message == "a group of sequences is handed over" &&
+	leaves := func(d *Daemon) bool {
+		return at(reflect.ValueOf(d.observer).Elem(), "stopping").Addr().Interface().(*atomic.Bool).Load()
+	}
+	if d := h.d.Load(); d != nil && leaves(d) && r.Message == "a group of sequences is handed over" &&
 		h.groups.Add(1) == 1 { // a busy machine may close the ports before the last one
 		for range 20 { // the stop waits for this, and ports that are about to close do not
 			c, err := net.Dial("tcp", *h.address.Load())
@@ -191,7 +194,7 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 		mine    bool
 	}{{first, 0, false}, {second, leader.Groups, true}} {
 		await("the status page shows who leads", func() bool {
-			v := x.d.view()
+			v := x.d.observer.View()
 			return v.Leading == x.leading && len(v.Groups) == 1 &&
 				v.Groups[0] == page.Group{Number: g, Leader: there, Mine: x.mine, Term: 2}
 		})
@@ -246,7 +249,7 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 			errorf("/metrics has no %s", line)
 		}
 	}
-	if err := errors.Join(first.ready(), second.ready()); err != nil {
+	if err := errors.Join(first.observer.Ready(), second.observer.Ready()); err != nil {
 		errorf("%v", err)
 	}
 
@@ -380,15 +383,18 @@ func TestRestoredIntoANewCluster(t *testing.T) {
 		})
 	}
 	ask("orders", "\r\n1\r\n")
-	if err := d.ready(); err != nil {
+	if err := d.observer.Ready(); err != nil {
 		t.Error(err)
 	}
 	proxy.Retarget(other.Addr())
 	proxy.Cut()
 	const why = "this is cluster "
-	await(t, "it is not ready", func() bool { return d.ready() != nil && strings.Contains(d.ready().Error(), why) })
-	v := d.view()
-	for what, text := range map[string]string{"readiness": d.readiness().Error(), "page": v.Restart} {
+	await(t, "it is not ready", func() bool {
+		err := d.observer.Ready()
+		return err != nil && strings.Contains(err.Error(), why)
+	})
+	v := d.observer.View()
+	for what, text := range map[string]string{"readiness": d.observer.Readiness().Error(), "page": v.Restart} {
 		if !strings.Contains(text, "order=strict are refused") || !strings.Contains(text, "restart it") {
 			t.Errorf("%s: %q", what, text)
 		}
@@ -400,5 +406,5 @@ func TestRestoredIntoANewCluster(t *testing.T) {
 	ask("orders", why)
 	proxy.Retarget(m.Addr())
 	proxy.Cut()
-	await(t, "it is ready again", func() bool { return d.ready() == nil && d.view().Restart == "" })
+	await(t, "it is ready again", func() bool { return d.observer.Ready() == nil && d.observer.View().Restart == "" })
 }

@@ -1,4 +1,4 @@
-package daemon
+package observe
 
 import (
 	"errors"
@@ -28,15 +28,15 @@ import (
 // What the status page shows of the daemon. It reads what the statistics and metrics read, without a
 // cost for the event loops.
 
-// sample returns the counts at this moment.
-func (d *Daemon) sample() page.Sample {
-	n := d.front.Counts()
+// Sample returns the counts at this moment.
+func (o *Observer) Sample() page.Sample {
+	n := o.front.Counts()
 	s := page.Sample{
 		At:          time.Now(),
-		IDs:         d.issued(&n),
-		Requests:    d.services.Requests.Requests.Load() + d.services.Called.Requests.Load(),
-		Connections: d.front.Connections.Current.Load(),
-		Latency:     d.front.Latency(),
+		IDs:         o.issued(&n),
+		Requests:    o.services.Requests.Requests.Load() + o.services.Called.Requests.Load(),
+		Connections: o.front.Connections.Current.Load(),
+		Latency:     o.front.Latency(),
 	}
 	for command := protocol.CmdOther; command <= protocol.CmdAuth; command++ {
 		s.Requests += n[command]
@@ -45,60 +45,62 @@ func (d *Daemon) sample() page.Sample {
 		issuer.NoWorkerID: page.NoWorkerID, issuer.LeaseExpired: page.LeaseExpired, issuer.ClockBehind: page.ClockBehind,
 		issuer.RateExceeded: page.RateExceeded, issuer.TimeFieldEnd: page.TimeFieldEnd,
 	} {
-		s.Troubles[t] = d.issuer.Refused(r)
+		s.Troubles[t] = o.windows.Issuer.Refused(r)
 	}
-	leases := d.windows.Counts()
-	_, failed := d.loginCounts(&n)
+	leases := o.windows.Counts()
+	_, failed := o.loginCounts(&n)
 	for t, n := range map[page.Trouble]uint64{
-		page.ConnectionsRefused: d.front.Connections.Refused.Load(),
-		page.HTTPRefused:        d.services.Requests.ConnectionsRefused.Load(),
-		page.MemoryClosed:       d.front.Budget.Closed(),
-		page.AcceptErrors:       d.front.Connections.AcceptErrors.Load(),
-		page.LogDropped:         d.logDropped(),
-		page.NamesRefused:       d.names.Refused(),
+		page.ConnectionsRefused: o.front.Connections.Refused.Load(),
+		page.HTTPRefused:        o.services.Requests.ConnectionsRefused.Load(),
+		page.MemoryClosed:       o.front.Budget.Closed(),
+		page.AcceptErrors:       o.front.Connections.AcceptErrors.Load(),
+		page.LogDropped:         o.logDropped(),
+		page.NamesRefused:       o.names.Refused(),
 		page.LoginErrors:        failed,
 		page.StoreFailed: leases.Extensions[workerid.Failed] + leases.Extensions[workerid.Unanswered] +
 			leases.Acquisitions[workerid.Failed] + leases.Acquisitions[workerid.Unanswered],
 		page.StoreLost:    leases.Extensions[workerid.Lost],
-		page.ClockStepped: d.clock.Stepped(),
+		page.ClockStepped: o.windows.Clock.Stepped(),
 	} {
 		s.Troubles[t] = n
 	}
-	if a := d.windows.Announcer(); a != nil {
+	if a := o.windows.Announcer(); a != nil {
 		_, s.Troubles[page.AnnounceErrors] = a.Counts()
 	}
 	return s
 }
 
-// view returns what the page shows at this moment.
-func (d *Daemon) view() page.View {
-	now := d.clock.Now()
+// View returns what the page shows at this moment.
+func (o *Observer) View() page.View {
+	now := o.windows.Clock.Now()
 	v := page.View{
-		Now: time.Now(), Started: d.started, Version: d.c.Version, Engine: d.front.Engine(), Loops: d.c.Loops,
-		Ports: d.pagePorts(), RunAhead: d.c.MaxRunAhead,
-		Stopping: d.stopping.Load(), Lanes: d.pageLanes(now),
-		Sample: d.sample(), ConnectionsLimit: int64(d.c.MaxConnections),
-		Buffers: d.front.Budget.Held(), BuffersLimit: d.front.Budget.Limit(),
-		ClockDifference: d.clock.Difference(), Layout: d.c.Layout,
+		Now: time.Now(), Started: o.c.Started, Version: o.c.Version, Engine: o.front.Engine(), Loops: o.c.Front.Loops,
+		Ports: o.pagePorts(), RunAhead: o.c.Windows.MaxRunAhead,
+		Stopping: o.stopping.Load(), Lanes: o.pageLanes(now),
+		Sample: o.Sample(), ConnectionsLimit: int64(o.c.Front.MaxConnections),
+		Buffers: o.front.Budget.Held(), BuffersLimit: o.front.Budget.Limit(),
+		ClockDifference: o.windows.Clock.Difference(), Layout: o.c.Windows.Layout,
 	}
-	v.Names, v.Others = d.named.read(d, now)
+	v.Names, v.Others = o.named.read(o, now)
 	v.Host, _ = os.Hostname()
-	v.Closed = d.front.Addresses() == nil
-	v.NotReloaded = d.notReloaded.list()
-	switch err := d.ready(); {
+	v.Closed = o.front.Addresses() == nil
+	v.NotReloaded = o.notReloaded.list()
+	switch err := o.Ready(); {
 	case err == nil, v.Stopping:
 	case errors.Is(err, leader.ErrReplaced):
 		v.Restart = err.Error()
 	default:
 		v.NotReady = err.Error()
 	}
-	if d.front.Certified() {
-		_, v.Certificate = d.front.TLS.Valid()
+	if o.front.Certified() {
+		_, v.Certificate = o.front.TLS.Valid()
 	}
-	v.Store = d.pageStore(v.Lanes)
-	d.showLeaders(&v)
-	d.showPeers(&v)
-	v.Events = pageEvents(d.events.Last(events.Size))
+	v.Store = o.pageStore(v.Lanes)
+	o.showLeaders(&v)
+	if c := o.windows.Checker(); c != nil {
+		showPeers(&v, c.Figures(), c.Alarms())
+	}
+	v.Events = pageEvents(o.c.Events.Last(events.Size))
 	return v
 }
 
@@ -193,26 +195,26 @@ func pageEvent(e events.Event) page.Event {
 }
 
 // pagePorts returns where the daemon listens now.
-func (d *Daemon) pagePorts() (list []page.Port) {
-	for _, a := range d.front.Addresses() {
+func (o *Observer) pagePorts() (list []page.Port) {
+	for _, a := range o.front.Addresses() {
 		list = append(list, page.Port{Name: a.Title, Address: a.At.String()})
 	}
 	if list == nil {
 		list = []page.Port{{Name: "memcached", Address: "opens once ids can be issued"}}
 	}
-	for _, a := range d.services.Addresses() {
+	for _, a := range o.services.Addresses() {
 		list = append(list, page.Port{Name: a.Title, Address: a.At.String()})
 	}
 	return list
 }
 
-func (d *Daemon) pageLanes(now int64) (list []page.Lane) {
-	for lane, s := range d.windows.Lanes() {
+func (o *Observer) pageLanes(now int64) (list []page.Lane) {
+	for lane, s := range o.windows.Lanes() {
 		l := page.Lane{
 			Worker: s.Worker, HasWorker: windows.HasWorker(s), State: s.State.String(), Reason: s.Reason,
 			For: s.For, Left: s.Left, Open: s.Hi == workerid.Forever,
 		}
-		if g := d.issuer.Generator(lane); g != nil {
+		if g := o.windows.Issuer.Generator(lane); g != nil {
 			l.RunAhead = time.Duration(g.Position()-now) * time.Millisecond
 		}
 		list = append(list, l)
@@ -224,26 +226,28 @@ func (d *Daemon) pageLanes(now int64) (list []page.Lane) {
 // need not wait for them.
 const recordedAhead = 30 * time.Second
 
+// leased reports whether worker ids are leased, not fixed.
+func (o *Observer) leased() bool { return o.c.Store.URL != "" }
+
 // pageStore describes what records the windows.
-func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
-	c := &d.c
+func (o *Observer) pageStore(lanes []page.Lane) page.Store {
+	w, store := o.c.Windows, &o.c.Store
 	switch {
-	case c.leased():
-	case c.StateDir == "":
+	case o.leased():
+	case w.StateDir == "":
 		return page.Store{Kind: "none"}
 	default:
-		s := page.Store{Kind: "state directory", Where: c.StateDir, Full: c.Reserve(),
-			Short: static.Heartbeat}
+		s := page.Store{Kind: "state directory", Where: w.StateDir, Full: w.Reserve(), Short: static.Heartbeat}
 		if slices.ContainsFunc(lanes, func(l page.Lane) bool { return !l.Open && l.Left > s.Full }) {
 			s.Full = recordedAhead
 		}
 		return s
 	}
 	s := page.Store{
-		Kind: c.Store.Kind(), URL: c.Store.PublicURL(),
-		Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew,
+		Kind: store.Kind(), URL: store.PublicURL(),
+		Full: store.Lease, Short: store.Lease / 4, MaxSkew: store.MaxSkew,
 	}
-	k := d.windows.StoreFigures(func(f figure.Figure) { s.Facts = append(s.Facts, f) })
+	k := o.windows.StoreFigures(func(f figure.Figure) { s.Facts = append(s.Facts, f) })
 	s.Server, s.ClockOff, s.Wait, s.Replicas, s.Needed = k.Server, k.ClockAhead, k.FloorWait, k.Replicas, k.Needed
 	return s
 }
@@ -261,13 +265,13 @@ const fewNames = 100
 
 // read returns the names, and the layouts that they have instead of the daemon's own. The caller
 // must not change them.
-func (s *shownNames) read(d *Daemon, now int64) ([]page.Name, []generator.Layout) {
+func (s *shownNames) read(o *Observer, now int64) ([]page.Name, []generator.Layout) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Now().Before(s.until) {
 		return s.names, s.others
 	}
-	s.names, s.others = d.pageNames(now), d.otherLayouts()
+	s.names, s.others = o.pageNames(now), o.otherLayouts()
 	if len(s.names) > fewNames {
 		s.until = time.Now().Add(time.Second)
 	}
@@ -275,8 +279,8 @@ func (s *shownNames) read(d *Daemon, now int64) ([]page.Name, []generator.Layout
 }
 
 // pageNames describes the declared names.
-func (d *Daemon) pageNames(now int64) (list []page.Name) {
-	for _, g := range d.names.Catalog.Generators() {
+func (o *Observer) pageNames(now int64) (list []page.Name) {
+	for _, g := range o.names.Catalog.Generators() {
 		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
 		if why, forGood := names.Refuses(g.From, now); why != nil {
 			n.Refusal, n.Over = why.Error(), forGood
@@ -284,7 +288,7 @@ func (d *Daemon) pageNames(now int64) (list []page.Name) {
 		if r, ok := g.From.(issuer.Reporter); ok {
 			c := r.Figures(func(figure.Figure) {})
 			n.Sequence = &page.Sequence{Order: c.Order, Leader: c.Leader, Last: c.Last, Left: c.Left,
-				DaysLeft: c.DaysLeft, Hidden: d.c.HasLogins()}
+				DaysLeft: c.DaysLeft, Hidden: o.c.Front.HasLogins()}
 		}
 		list = append(list, n)
 	}
@@ -292,13 +296,13 @@ func (d *Daemon) pageNames(now int64) (list []page.Name) {
 }
 
 // otherLayouts returns the layouts that names have instead of the daemon's own, each once.
-func (d *Daemon) otherLayouts() (list []generator.Layout) {
-	for _, g := range d.names.Catalog.Generators() {
+func (o *Observer) otherLayouts() (list []generator.Layout) {
+	for _, g := range o.names.Catalog.Generators() {
 		if g.Layout == "" {
 			continue
 		}
 		l, err := generator.LayoutByName(g.Layout)
-		if err == nil && l != d.c.Layout && !slices.Contains(list, l) {
+		if err == nil && l != o.c.Windows.Layout && !slices.Contains(list, l) {
 			list = append(list, l)
 		}
 	}
@@ -306,8 +310,8 @@ func (d *Daemon) otherLayouts() (list []generator.Layout) {
 }
 
 // showLeaders adds who leads the sequences in strict order.
-func (d *Daemon) showLeaders(v *page.View) {
-	leading, groups := d.names.Leaders()
+func (o *Observer) showLeaders(v *page.View) {
+	leading, groups := o.names.Leaders()
 	v.Leading = leading
 	for _, g := range groups {
 		v.Groups = append(v.Groups, page.Group(g))
@@ -315,14 +319,9 @@ func (d *Daemon) showLeaders(v *page.View) {
 }
 
 // showPeers adds what is known of other daemons.
-func (d *Daemon) showPeers(v *page.View) {
-	checker := d.windows.Checker()
-	if checker == nil {
-		return
-	}
-	f := checker.Figures()
+func showPeers(v *page.View, f announce.Figures, alarms [announce.NumKinds]string) {
 	v.Peers, v.PeersAsked, v.Told = f.Peers, f.Asked, f.Answered
-	for k, text := range checker.Alarms() {
+	for k, text := range alarms {
 		if text != "" {
 			v.Alarms = append(v.Alarms, page.Alarm{Kind: announce.Kind(k).String(), Text: text})
 		}

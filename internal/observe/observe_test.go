@@ -1,0 +1,341 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/front"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/names"
+	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/internal/services"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// watching makes an Observer and the rooms that it watches, which listen nowhere: one lane, and these names.
+// Until issue is called the lane has no window.
+func watching(t *testing.T, generators string, change func(*Config)) *Observer {
+	t.Helper()
+	kept := new(events.Log)
+	log := slog.New(kept.Handler(slog.DiscardHandler))
+	c := Config{
+		Version: "3.4.5", Started: time.Now(), Log: log, Events: kept,
+		Windows: &windows.Config{
+			Log: log, WorkerIDs: []uint64{7}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
+		},
+		Front:    &front.Config{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 10},
+		Services: &services.Config{},
+	}
+	change(&c)
+	o := New(c)
+	c.Windows.Ready = o.Ready
+	w := windows.New(*c.Windows)
+	if err := w.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Stop(true) })
+	n := names.New(names.Config{Generators: generators, Own: names.Lanes{
+		Layout: c.Windows.Layout, RunAhead: c.Windows.MaxRunAhead, MaxWorker: 7,
+	}}, names.Given{Log: log, Issuer: w.Issuer, Now: w.Clock.Now, Wake: func() {}})
+	if err := n.Open(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := front.New(*c.Front, front.Given{Version: c.Version, Log: log, Noise: log, Now: w.Clock.Now,
+		Handler: func(loop int) protocol.Handler { return n.Catalog.Handler(loop, o.Stats) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := services.New(*c.Services, services.Given{Log: log, Noise: log})
+	o.Watch(Rooms{Windows: w, Names: n, Front: f, Services: s})
+	return o
+}
+
+func unchanged(*Config) {}
+
+// issue gives the lane a window, and takes one id under a name.
+func (o *Observer) issue(t *testing.T, name string) {
+	t.Helper()
+	if err := o.windows.Issuer.Publish(0, 7, o.windows.Clock.Now(), math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.names.Catalog.Batch(t.Context(), []byte(name), 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadyUntilItLeaves: an Observer says why no ids are issued; once it leaves it says that alone, and the page
+// does not call it a fault.
+func TestReadyUntilItLeaves(t *testing.T) {
+	o := watching(t, "", unchanged)
+	if err := o.Ready(); err == nil || !strings.HasPrefix(o.Readiness().Error(), err.Error()+"\nlane 0: acquiring for ") ||
+		!strings.HasPrefix(o.Status(), err.Error()) || o.View().NotReady != err.Error() {
+		t.Errorf("without a window: %v, %v, %s, %q", err, o.Readiness(), o.Status(), o.View().NotReady)
+	}
+	o.issue(t, "id")
+	if err := errors.Join(o.Ready(), o.Readiness()); err != nil || !strings.HasPrefix(o.Status(), "serving") ||
+		o.View().NotReady != "" || o.View().Stopping {
+		t.Errorf("with a window: %v, %s, %+v", err, o.Status(), o.View())
+	}
+	o.Leave()
+	for what, got := range map[string]string{
+		"ready": fmt.Sprint(o.Ready()), "readyz": fmt.Sprint(o.Readiness()), "status": o.Status(),
+	} {
+		if got != "shutting down" {
+			t.Errorf("%s of one that leaves: %s", what, got)
+		}
+	}
+	if v := o.View(); !v.Stopping || v.NotReady != "" {
+		t.Errorf("the page of one that leaves: %v, %q", v.Stopping, v.NotReady)
+	}
+}
+
+// TestGroupsOfStatistics: which there are, and that the general one has numbers alone, but for the version.
+func TestGroupsOfStatistics(t *testing.T) {
+	o := watching(t, "u uuid4", unchanged)
+	for group, want := range map[string]string{
+		"": "version 3.4.5", "settings": "layout katsubushi", "slabs": "total_malloced 0", "lanes": "ready 0",
+		"leases": "", "generators": "u:kind uuid4", "items": "", "sizes": "none",
+	} {
+		var lines []string
+		there := o.Stats([]byte(group), func(name, value string) { lines = append(lines, name+" "+value) })
+		if there != (want != "none") || there && want != "" && !slices.Contains(lines, want) {
+			t.Errorf("%q: %v, %q has no %q", group, there, lines, want)
+		}
+	}
+}
+
+// TestWhatIsCounted: one id is one in the statistics, in the metrics and in a sample.
+func TestWhatIsCounted(t *testing.T) {
+	o := watching(t, "u uuid4", unchanged)
+	o.services.Requests.IDs.Add(3)
+	o.services.Called.IDs.Add(4)
+	o.services.Requests.Refused.Add(5)
+	metrics := map[string]any{}
+	o.Figures(func(f figure.Figure) { metrics[f.Metric] = f.Value })
+	nine := o.NineStats()
+	if nine.GetHits != 7 || nine.GetMisses != 5 || nine.CmdGet != 12 || metrics["ids_issued_total"] != uint64(7) ||
+		o.Sample().IDs != 7 || o.View().IDs != 7 {
+		t.Errorf("%v, %v, %d", nine, metrics["ids_issued_total"], o.Sample().IDs)
+	}
+}
+
+// TestChartsUntilStop: samples are taken from Start to Stop, and only where a port shows them.
+func TestChartsUntilStop(t *testing.T) {
+	for port, want := range map[int]bool{0: false, 8080: true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := watching(t, "", unchanged)
+			nowhere := o.services
+			o.services = services.New(services.Config{HTTPPort: port}, services.Given{Log: o.c.Log, Noise: o.c.Log})
+			o.Start()
+			time.Sleep(3 * page.Every)
+			o.Stop() // else the bubble does not end
+			o.services = nowhere
+			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("Accept", "text/html")
+			o.Page().ServeHTTP(w, r)
+			if got := strings.Contains(w.Body.String(), `class="line"`); got != want {
+				t.Errorf("port %d: there is something to chart: %v", port, got)
+			}
+		})
+	}
+}
+
+// TestWhatWasNotReloaded is shown until a reload succeeds, and logged.
+func TestWhatWasNotReloaded(t *testing.T) {
+	o := watching(t, "", unchanged)
+	for _, c := range []struct {
+		err  error
+		want []string
+	}{
+		{nil, nil}, {errors.New("line 1\nline 2"), []string{"users: line 1; line 2"}}, {nil, nil},
+	} {
+		o.Reloaded("users", c.err)
+		if got := o.View().NotReloaded; !slices.Equal(got, c.want) {
+			t.Errorf("after %v: %q", c.err, got)
+		}
+		last, want := o.View().Events[0].Text, "reloaded what=users"
+		if c.err != nil {
+			want = "not reloaded, the old one stays in force what=users error=" + c.err.Error()
+		}
+		if last != want {
+			t.Errorf("after %v the log says %q", c.err, last)
+		}
+	}
+}
+
+// TestPageNamesTheStore: its kind, what it says of itself, and what findings need.
+func TestPageNamesTheStore(t *testing.T) {
+	store := factual{func(emit func(figure.Figure)) workerid.Condition {
+		figure.Info(emit, "lease_etcd", "Where.", "", "servers", "address", "h:1", "error", "error", "")
+		emit(figure.Figure{Stat: "lease_etcd_floor_ms", Value: 1500 * time.Millisecond})
+		return workerid.Condition{Server: "h:1", ClockAhead: 2, FloorWait: 3, Replicas: 4, Needed: 5}
+	}}
+	o := watching(t, "", func(c *Config) {
+		c.Windows.WorkerIDs, c.Windows.Lanes = nil, 1
+		c.Windows.Store = windows.Store{
+			Open: func(func() int64, string) (workerid.Backend, error) { return store, nil }, Max: 7, Lease: time.Minute,
+			Heartbeat: time.Second,
+		}
+	})
+	if s := o.pageStore(nil); s.Kind != "none" || s.Full != 0 {
+		t.Errorf("without a record: %+v", s)
+	}
+	o.c.Windows.StateDir = "/var/lib/k"
+	if s := o.pageStore(nil); s.Kind != "state directory" || s.Where != "/var/lib/k" || s.Full != 2*time.Second ||
+		s.Short != 500*time.Millisecond {
+		t.Errorf("a state directory: %+v", s)
+	}
+	if s := o.pageStore([]page.Lane{{Left: 27 * time.Second}}); s.Full != 30*time.Second {
+		t.Errorf("a state directory with memory: %+v", s)
+	}
+	o.c.Store.URL = "redis://h/"
+	if s := o.pageStore(nil); s.Server != "h:1" || s.ClockOff != 2 || s.Wait != 3 || s.Replicas != 4 || s.Needed != 5 {
+		t.Errorf("a server: %+v", s)
+	}
+	want := []string{"etcd_servers h:1", "etcd_error ", "etcd_floor 1.5s"}
+	if got := o.storeFacts(); !slices.Equal(got, want) {
+		t.Errorf("/readyz says %q of it, want %q", got, want)
+	}
+}
+
+// TestPageOfASequence: what it shows of a sequence, and of a sequence alone.
+func TestPageOfASequence(t *testing.T) {
+	o := watching(t, "random uuid4", unchanged)
+	def := kinds.Declared(counter.Definition{Name: "orders"})
+	o.names.Catalog.Declare([]issuer.Declared{{Definition: def, From: judged{o.windows.Issuer}}})
+	got := map[string]*page.Sequence{}
+	for _, n := range o.View().Names {
+		got[n.Name] = n.Sequence
+	}
+	want := page.Sequence{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
+	if len(got) != 2 || got["orders"] == nil || *got["orders"] != want || got["random"] != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A judged kind has a condition.
+type judged struct{ issuer.Kind }
+
+func (judged) Issued() uint64 { return 0 }
+
+func (judged) Figures(func(figure.Figure)) issuer.Condition {
+	return issuer.Condition{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
+}
+
+// A factual store is one of which something is known.
+type factual struct {
+	figures func(emit func(figure.Figure)) workerid.Condition
+}
+
+func (f factual) Figures(emit func(figure.Figure)) workerid.Condition { return f.figures(emit) }
+func (factual) Close() error                                          { return nil }
+
+func (factual) Acquire(context.Context, workerid.Request) (workerid.Grant, error) {
+	return workerid.Grant{}, workerid.ErrNoID
+}
+
+func (factual) Extend(context.Context, []workerid.Grant) ([]workerid.Result, error) { return nil, nil }
+func (factual) Release(context.Context, workerid.Grant, int64) error                { return nil }
+
+// TestPageShowsAlarms: each by its kind.
+func TestPageShowsAlarms(t *testing.T) {
+	for k := range announce.NumKinds {
+		var v page.View
+		var alarms [announce.NumKinds]string
+		alarms[k] = "a text"
+		showPeers(&v, announce.Figures{Peers: 3, Asked: 2, Answered: 1}, alarms)
+		if len(v.Alarms) != 1 || v.Alarms[0] != (page.Alarm{Kind: k.String(), Text: "a text"}) ||
+			v.Peers != 3 || v.PeersAsked != 2 || v.Told != 1 {
+			t.Errorf("%v: %+v", k, v)
+		}
+	}
+}
+
+// TestManyNamesAreReadOnceASecond: many lookers must not cost the clients of many names their time.
+// Few names are always fresh.
+func TestManyNamesAreReadOnceASecond(t *testing.T) {
+	for _, n := range []int{fewNames, fewNames + 1} {
+		var lines []string
+		for i := range n {
+			lines = append(lines, fmt.Sprintf("n%d snowflake layout=twitter", i))
+		}
+		lines[7] = "n7 uuid4"
+		o := watching(t, strings.Join(lines, ";"), unchanged)
+		o.View()
+		if kept := !o.named.until.IsZero(); kept != (n > fewNames) || kept && time.Until(o.named.until) > time.Second {
+			t.Errorf("%d names: kept until %v", n, o.named.until)
+		}
+		if n > fewNames {
+			o.named.until = time.Now().Add(time.Hour)
+			o.issue(t, "n7")
+			if v := o.View(); v.Names[7].Issued != 0 || len(v.Others) != 1 {
+				t.Errorf("%d issued, %d layouts: they were read again", v.Names[7].Issued, len(v.Others))
+			}
+			o.named.until = time.Now().Add(-time.Millisecond)
+		} else {
+			o.issue(t, "n7")
+		}
+		if v := o.View(); v.Names[7].Issued != 1 || len(v.Names) != n || len(v.Others) != 1 {
+			t.Errorf("%d of %d names, %d issued, %d layouts", len(v.Names), n, v.Names[7].Issued, len(v.Others))
+		}
+	}
+}
+
+// TestOtherLayouts: those of names, each once, and not the daemon's own.
+func TestOtherLayouts(t *testing.T) {
+	o := watching(t, "a snowflake layout=twitter; b snowflake layout=twitter; c snowflake layout=katsubushi; d uuid7; "+
+		"e snowflake layout=sonyflake", unchanged)
+	var names []string
+	for _, l := range o.View().Others {
+		names = append(names, l.Name)
+	}
+	if !slices.Equal(names, []string{"twitter", "sonyflake"}) {
+		t.Errorf("%v", names)
+	}
+}
+
+// TestManyLanesAreOneEvent: what happens to 64 lanes at once is a line, and hides nothing that was before.
+func TestManyLanesAreOneEvent(t *testing.T) {
+	var list []events.Event // the newest first
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	event := func(text string, ago time.Duration, attrs ...slog.Attr) {
+		list = append(list, events.Event{At: now.Add(-ago), Text: text, Attrs: attrs})
+	}
+	for lane := range 64 {
+		at := time.Duration(lane) * 10 * time.Millisecond
+		number, worker := slog.Int("lane", 63-lane), slog.Uint64("worker_id", uint64(100-lane))
+		event("lease", at, number, slog.String("state", "serving"), worker)
+		event("lease", at, number, slog.String("state", "acquiring"))
+	}
+	event("lease", time.Hour, slog.Int("lane", 7), slog.String("state", "serving"), slog.Uint64("worker_id", 44))
+	event("users", 2*time.Hour, slog.Int("count", 3), slog.String("lane", "x"))
+	event("users", 2*time.Hour, slog.Int("count", 3), slog.String("lane", "x"))
+	var got []string
+	for _, e := range pageEvents(list) {
+		got = append(got, e.Text)
+	}
+	want := []string{
+		"lease lane=0–63 state=serving worker_id=37–100", "lease lane=0–63 state=acquiring",
+		"lease lane=7 state=serving worker_id=44", "users count=3 lane=x", "users count=3 lane=x",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
