@@ -52,8 +52,9 @@ func TellsIDs(stat string) bool { return stat == lastStat || stat == leftStat }
 // added, and readers take no lock: they load a table that never changes.
 type Catalog struct {
 	now    func() int64
-	others Kind // for all keys that are not declared
-	refuse bool // keys that are neither declared nor reserved; guarded by declare
+	others Kind  // for all keys that are not declared
+	refuse bool  // keys that are neither declared nor reserved; guarded by declare
+	unsure error // why such a key may be a name all the same; the same
 	bell   Bell
 
 	names    atomic.Pointer[names]
@@ -90,7 +91,7 @@ func (g *Generator) Issued() uint64 {
 // reserved keys (see kinds.Reserved) get ids. now is the id clock.
 func NewCatalog(now func() int64, others Kind, refuse bool) *Catalog {
 	c := &Catalog{now: now, others: others, refuse: refuse}
-	c.names.Store(newNames(nil, refuse))
+	c.names.Store(newNames(nil, refuse, nil))
 	return c
 }
 
@@ -122,11 +123,12 @@ func (c *Catalog) Declare(list []Declared) {
 	c.publish(all, len(old.list))
 }
 
-// RefuseUnknown sets whether keys that are neither declared nor reserved get no ids.
-func (c *Catalog) RefuseUnknown(refuse bool) {
+// RefuseUnknown sets whether keys that are neither declared nor reserved get no ids. unsure, if it is not nil, is
+// what their clients are told instead of an UnknownName: why nobody knows yet whether they are names.
+func (c *Catalog) RefuseUnknown(refuse bool, unsure error) {
 	c.declare.Lock()
 	defer c.declare.Unlock()
-	c.refuse = refuse
+	c.refuse, c.unsure = refuse || unsure != nil, unsure
 	all := c.names.Load().list
 	c.publish(all, len(all))
 }
@@ -134,7 +136,7 @@ func (c *Catalog) RefuseUnknown(refuse bool) {
 // publish makes a table of all generators, of which the first known ones have their sources already, and
 // gives it to the loops. A table holds the sources of a name before any loop can find the name.
 func (c *Catalog) publish(all []*Generator, known int) {
-	n := newNames(all, c.refuse)
+	n := newNames(all, c.refuse, c.unsure)
 	for _, h := range c.handlers {
 		h.add(all[known:])
 	}
@@ -148,8 +150,11 @@ func (c *Catalog) publish(all []*Generator, known int) {
 // the slice.
 func (c *Catalog) Generators() []*Generator { return c.names.Load().list }
 
-// Declares reports whether a key is a declared name.
-func (c *Catalog) Declares(key []byte) bool { return c.names.Load().find(key) != nil }
+// Declares reports whether a key is a declared name, as far as that is known.
+func (c *Catalog) Declares(key []byte) bool {
+	n := c.names.Load()
+	return n.find(key) != nil || n.unsure != nil
+}
 
 // Ready returns nil if ids of the default kind would be issued, or else a refusal. A generator that
 // cannot issue does not count: the daemon would have to be taken out of service for one name.
@@ -203,7 +208,7 @@ func (c *Catalog) batchSource(key []byte) (id.Source, *atomic.Uint64) {
 		return g.From.Source(0), &g.apart
 	}
 	if len(key) > 0 && names.refuses(key) {
-		return unknownName(key), nil
+		return names.stranger(key), nil
 	}
 	return c.others.Source(0), nil
 }

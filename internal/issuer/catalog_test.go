@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,6 +162,36 @@ func TestUnknownKeysAreRefused(t *testing.T) {
 		if declared != (h.Source([]byte("orders")) == h.Named([]byte("orders"))) ||
 			declared != (h.Named([]byte("i2")) != nil) {
 			t.Errorf("orders is declared: %v", declared)
+		}
+	}
+}
+
+// While nobody knows which names there are, what may be one gets a refusal that the client may repeat: a key that
+// nobody has declared would be the client's mistake.
+func TestKeysThatMayBeNames(t *testing.T) {
+	b, o, _ := newCatalog(t)
+	c := NewCatalog(func() int64 { return b.now }, b.Issuer, false)
+	h := c.Handler(0, nil)
+	c.Declare(named("orders", o))
+	away := errors.New("the store is away")
+	for _, unsure := range []error{away, nil} {
+		c.RefuseUnknown(true, unsure)
+		_, err := h.Source([]byte("items")).Mint(0, 1, false)
+		_, batch := c.Batch(t.Context(), []byte("items"), 1)
+		if want := cmp.Or[error](unsure, id.UnknownName("items")); err != want || batch != want {
+			t.Errorf("unsure is %v: %v, %v", unsure, err, batch)
+		}
+		counted, _ := h.Named([]byte("items")).(id.Reserver)
+		if declared := c.Declares([]byte("items")); (counted != nil) != (unsure != nil) || declared != (unsure != nil) {
+			t.Errorf("unsure is %v: increments ask %v, and it may be declared: %v", unsure, counted, declared)
+		}
+		if counted != nil {
+			if _, err := counted.Reserve(0, 1); err != unsure {
+				t.Errorf("an increment: %v", err)
+			}
+		}
+		if h.Named([]byte("7")) != nil || h.Source([]byte("7")) != h.others {
+			t.Error("a number may be a name")
 		}
 	}
 }

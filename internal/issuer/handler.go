@@ -91,7 +91,7 @@ func (h *Handler) declared(n *names, key []byte) id.Source {
 		return (*h.sources.Load())[g.number]
 	}
 	if n.refuses(key) {
-		return unknownName(key)
+		return n.stranger(key)
 	}
 	return h.others
 }
@@ -101,6 +101,9 @@ func (h *Handler) Named(key []byte) id.Source {
 	if n := h.names.Load(); n != nil {
 		if g := n.find(key); g != nil {
 			return (*h.sources.Load())[g.number]
+		}
+		if n.unsure != nil && n.refuses(key) {
+			return n.stranger(key)
 		}
 	}
 	return nil
@@ -120,10 +123,11 @@ type names struct {
 	byName map[string]*Generator
 	list   []*Generator
 	refuse bool
+	unsure error // see RefuseUnknown
 }
 
-func newNames(list []*Generator, refuse bool) *names {
-	n := &names{byName: make(map[string]*Generator, len(list)), list: list, refuse: refuse}
+func newNames(list []*Generator, refuse bool, unsure error) *names {
+	n := &names{byName: make(map[string]*Generator, len(list)), list: list, refuse: refuse, unsure: unsure}
 	for _, g := range list {
 		n.byName[g.Name] = g
 		n.sieve[g.Name[0]] |= 1 << (len(g.Name) % 64)
@@ -157,6 +161,23 @@ func (n *names) refuses(key []byte) bool { return n.refuse && !kinds.Reserved(ke
 // A noGenerator is the source of an undeclared key where those are refused. It is the key itself, so
 // that equal keys have equal sources.
 type noGenerator string
+
+// stranger returns the source of a key that gets no ids.
+func (n *names) stranger(key []byte) id.Source {
+	if n.unsure != nil {
+		return unsettled{n.unsure}
+	}
+	return unknownName(key)
+}
+
+// An unsettled is the source of all keys of which nobody knows yet whether they are names.
+type unsettled struct{ why error }
+
+// Mint implements id.Source.
+func (u unsettled) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, u.why }
+
+// Reserve implements id.Reserver.
+func (u unsettled) Reserve(int64, int) (id.Run, error) { return id.Run{}, u.why }
 
 // unknownName returns the source for a key. It copies no more of a key than tells it apart from names.
 func unknownName(key []byte) id.Source {

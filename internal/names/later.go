@@ -123,13 +123,16 @@ func (l *laterStore) Changes(ctx context.Context, since string) (now string, rec
 	return now, records, nil
 }
 
+// errUnsure is what a client gets for a name that may be a sequence.
+var errUnsure = errors.New("the counter store does not answer, and it may have a sequence of this name")
+
 // waitForCounters lets the daemon start although the store of sequences does not answer. Until it does,
 // nobody knows which names others have created: those must not stand for the default kind meanwhile. Nor
 // may they while the store refuses a sequence of this daemon, because it may have been wiped.
 func (n *Names) waitForCounters(why error) {
 	n.given.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it",
 		"error", why)
-	n.Catalog.RefuseUnknown(true)
+	n.Catalog.RefuseUnknown(true, errUnsure)
 	learned := make(chan struct{})
 	l := n.sequences.later
 	l.unlisted = func(records []counter.Record) {
@@ -142,7 +145,7 @@ func (n *Names) waitForCounters(why error) {
 	l.settled = func() {
 		go func() {
 			<-learned
-			n.Catalog.RefuseUnknown(n.c.RefuseUnknown)
+			n.Catalog.RefuseUnknown(n.c.RefuseUnknown, nil)
 		}()
 	}
 }
