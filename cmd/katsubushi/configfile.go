@@ -88,14 +88,17 @@ func readSmall(path string) (string, error) {
 	return string(b), err
 }
 
-// checkConfig says what serve would say of the same flags, environment and file. It opens no port and
-// asks no store.
+// checkConfig says what serve would say of the same flags, environment and file. It opens no port,
+// asks no store and makes no directory.
 func checkConfig(c *call) int {
 	if code, ok := c.settled(c.stderr); !ok {
 		return code
 	}
 	for _, note := range slices.Concat(c.notes, c.unknown) {
 		fmt.Fprintln(c.stderr, "warning:", note)
+	}
+	if err := c.CheckRecord(false); err != nil {
+		return c.fail(err)
 	}
 	fmt.Fprintln(c.stdout, "nothing is wrong with these settings")
 	return exitOK

@@ -110,6 +110,7 @@ func TestCheckConfig(t *testing.T) {
 			"-redis-password-file FILE"},
 		{"-store etcds://h?ca=/nosuch", exitUsage, "", "-store: open /nosuch"},
 		{"-worker-id 7 -state-dir none -counters etcds://h?ca=/nosuch", exitUsage, "", "-counters: open /nosuch"},
+		{"-worker-id 7", exitFailure, "", "neither XDG_STATE_HOME nor HOME is an absolute path"},
 		{"-worker-id 7 -port x -loops 0", exitUsage, "", "-port=x"},
 		{"-worker-id 7 -tls-cert /nosuch -tls-key /nosuch", exitUsage, "", "/nosuch"},
 	} {
@@ -119,5 +120,19 @@ func TestCheckConfig(t *testing.T) {
 			!strings.Contains(stderr.String(), c.stderr) || strings.Contains(stderr.String(), "hush") {
 			t.Errorf("%s: exit code %d, %q, %q", c.args, code, stdout.String(), stderr.String())
 		}
+	}
+	home := t.TempDir()
+	if err := os.WriteFile(home+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]int{home: exitOK, home + "/file": exitFailure} {
+		var stdout, stderr bytes.Buffer
+		args, env := []string{"check-config", "-worker-id", "7", "-state-any-disk"}, environment("HOME", dir)
+		if code := run(args, env, &stdout, &stderr); code != want {
+			t.Errorf("HOME=%s: exit code %d, %q", dir, code, stderr.String())
+		}
+	}
+	if made, err := os.ReadDir(home); err != nil || len(made) != 1 {
+		t.Errorf("check-config made %v, %v", made, err)
 	}
 }

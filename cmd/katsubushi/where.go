@@ -114,9 +114,9 @@ func (n *neighbour) visible(root string) error {
 // locate finds where to record if nobody has said it: where the daemon of this host does, or else where the unit's
 // daemon will. Commands would otherwise write into the directory of the user who calls them, which no daemon
 // looks into. So if a daemon runs and does not say where it records, a command that writes is refused; one that
-// reads says where it looks.
+// reads says where it looks. After a mistake in the command nobody is asked: it ends there.
 func (p *parsed) locate(writes bool, ask func() []neighbour, unit func() string) {
-	if p.given["state-dir"] != "" || strings.Contains(p.Counters.URL, "://") {
+	if len(p.problems) > 0 || p.given["state-dir"] != "" || strings.Contains(p.Counters.URL, "://") {
 		return
 	}
 	var places []place

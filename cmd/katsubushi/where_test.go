@@ -76,6 +76,12 @@ func TestCommandsFindTheDaemonsDirectory(t *testing.T) {
 			!strings.Contains(said, strings.TrimPrefix(c.warns, "!")) || refused != wanted {
 			t.Errorf("%q with %v: %s, %s, %q", c.args, c.daemons, p.StateDir, p.Counters.Where(), said)
 		}
+		wrong := parsedBy(t)
+		wrong.problems = []error{errors.New("no such flag")}
+		wrong.locate(true, func() []neighbour {
+			t.Error("a command with a mistake asks the daemons")
+			return nil
+		}, nil)
 		if want := c.counters == "etcd://u@h"; (p.Counters.PasswordFile == "/p") != want {
 			t.Errorf("%q with %v: password file %q", c.args, c.daemons, p.Counters.PasswordFile)
 		}

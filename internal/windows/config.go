@@ -3,7 +3,10 @@ package windows
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -214,15 +217,19 @@ func (c *Config) checkTime(ms int64) error {
 	return nil
 }
 
-// checkRecord returns why the windows of worker ids cannot be recorded in the state directory by default.
-// To run without a record is the user's decision.
-func (c *Config) checkRecord() error {
+// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory by default.
+// To run without a record is the user's decision. create makes a directory that is not there; without it, the
+// nearest one above is tried.
+func (c *Config) CheckRecord(create bool) error {
 	if !c.StateDirByDefault {
 		return nil
 	}
 	err := errors.New("neither XDG_STATE_HOME nor HOME is an absolute path")
-	if c.StateDir != "" {
-		if err = static.Usable(c.StateDir, c.WorkerIDs, c.AnyDisk); err == nil {
+	if dir := c.StateDir; dir != "" {
+		for _, gone := os.Stat(dir); !create && errors.Is(gone, fs.ErrNotExist); _, gone = os.Stat(dir) {
+			dir = filepath.Dir(dir)
+		}
+		if err = static.Usable(dir, c.WorkerIDs, c.AnyDisk); err == nil {
 			return nil
 		}
 		err = fmt.Errorf("%s: %w", c.StateDir, err)
