@@ -193,17 +193,17 @@ func (c *generatorCommand) raise(ctx context.Context) int {
 	}
 	late := stores.Confirm(ctx, c.store)
 	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.Counters.AfterRaise(late))
-	c.name(late)
 	c.hedge(ctx)
 	recorded(c.stderr, c.Counters.Where())
-	return c.print([]counter.Record{r}, nil)
+	return c.print([]counter.Record{r}, notConfirmed(late))
 }
 
-// name says which daemons have not confirmed a change.
-func (c *generatorCommand) name(late []string) {
-	for _, line := range late {
-		fmt.Fprintln(c.stderr, line)
+// notConfirmed says which daemons have not confirmed a change, if any.
+func notConfirmed(late []string) error {
+	if len(late) == 0 {
+		return nil
 	}
+	return errors.New(strings.Join(late, "\n"))
 }
 
 // declared returns what the settings say of a name; without a Kind it is nothing.
@@ -265,7 +265,7 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 		errs = append(errs, err)
 	}
 	if len(adopted) > 0 {
-		c.name(stores.Confirm(ctx, c.store))
+		errs = append(errs, notConfirmed(stores.Confirm(ctx, c.store)))
 		recorded(c.stderr, c.Counters.Where())
 	}
 	if err := errors.Join(errs...); err != nil || len(adopted) > 0 {
@@ -279,10 +279,10 @@ func (c *generatorCommand) retire(ctx context.Context) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	c.name(stores.Confirm(ctx, c.store))
+	late := stores.Confirm(ctx, c.store)
 	c.hedge(ctx)
 	recorded(c.stderr, c.Counters.Where())
-	return c.print([]counter.Record{r}, nil)
+	return c.print([]counter.Record{r}, notConfirmed(late))
 }
 
 // print answers exitFailure if there is an error, which it prints too.
