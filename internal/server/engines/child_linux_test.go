@@ -219,11 +219,12 @@ func TestTooManyOpenFiles(t *testing.T) {
 // startCrowd starts a child for many connections, and returns how many there are to be.
 func startCrowd(t *testing.T, m candidate, p place) (c *child, count int) {
 	t.Helper()
+	if raceDetector {
+		t.Skip("run without the race detector, which costs 20 times the memory and time")
+	}
 	count = 10_000
 	if m.name == "tinyuring" {
 		count = 500 // for each it has room for, the engine tries all of them again
-	} else if raceDetector {
-		count = 1200 // the race detector costs 20 times the memory and time; the run without it uses all 10,000
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -271,7 +272,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 				}
 				each := (c.rss() - before) / count
 				t.Logf("%d bytes of resident memory for each of %d idle connections", each, count)
-				if bar := idleBar[m.name]; each > bar && bar > 0 && !raceDetector {
+				if bar := idleBar[m.name]; each > bar && bar > 0 {
 					t.Errorf("%d bytes for each idle connection, want at most %d", each, bar)
 				}
 				// All at once: more than any queue or set of buffers holds.
@@ -327,7 +328,7 @@ func TestTenThousandParkedConnections(t *testing.T) {
 				})
 				each := (c.rss() - before) / count
 				t.Logf("%d bytes of resident memory for each of %d parked connections, beyond an idle one's", each, count)
-				if bar := parkedBar[m.name]; each > bar && bar > 0 && !raceDetector {
+				if bar := parkedBar[m.name]; each > bar && bar > 0 {
 					t.Errorf("%d bytes for each parked connection, want at most %d", each, bar)
 				}
 				other.number(fmt.Sprintf("fill %d", count))

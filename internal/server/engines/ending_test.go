@@ -116,7 +116,7 @@ func TestHalfCloseBehindMuchInput(t *testing.T) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		b := r.newBrake(loops)
-		for size := 10; size < most; size += 3000 {
+		for size := 10; size < most; size += 7000 {
 			known := r.dial()
 			known.say("echo 1\r\n")
 			known.expect("1\r\n")

@@ -191,7 +191,7 @@ func pipeline(c *client, stop func() bool) (n int, err error) {
 
 // Clients that ask all the time notice nothing of many moves there and back.
 func TestPipelinesMove(t *testing.T) {
-	rounds := 10
+	rounds := 4
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		rounds = 1000
 	}

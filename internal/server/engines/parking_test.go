@@ -195,7 +195,7 @@ func TestWakeStorm(t *testing.T) {
 // after the others have had theirs.
 func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		count := 1000
+		count := 300
 		if m.name == "tinyuring" {
 			count = 50
 		}

@@ -173,13 +173,13 @@ func TestPortsShareTheConnectionLimit(t *testing.T) {
 
 // All ports share the budget, and a connection that is closed gets its own port's message.
 func TestPortsShareTheBudget(t *testing.T) {
-	onMixes(t, limited(1<<20), func(t *testing.T, r *rig, m candidate, mix []place) {
+	onMixes(t, limited(1<<18), func(t *testing.T, r *rig, m candidate, mix []place) {
 		for i := range mix {
 			before := r.budget.Closed()
 			small := r.dialPort((i + 1) % len(mix))
-			small.hold(r, 100_000)
+			small.hold(r, 20_000)
 			c := r.dialPort(i)
-			for sent := 0; r.budget.Closed() == before && sent < 1<<20; sent += 10_000 {
+			for sent := 0; r.budget.Closed() == before && sent < 1<<18; sent += 10_000 {
 				c.say("%s", strings.Repeat("x", 10_000)) // one line
 				eventually(t, func() string {
 					if held := r.budget.Held(); held > r.budget.Limit() && r.budget.Closed() == before {
@@ -198,7 +198,7 @@ func TestPortsShareTheBudget(t *testing.T) {
 			})
 			c.Close()
 			small.say("\r\n")
-			small.expect(strings.Repeat("x", 100_000-len("echo ")) + "\r\n")
+			small.expect(strings.Repeat("x", 20_000-len("echo ")) + "\r\n")
 			small.Close()
 			eventually(t, r.nothingHeld)
 		}
