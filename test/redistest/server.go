@@ -159,8 +159,9 @@ func (s *Server) Client() *redis.Client {
 
 // client is one whose calls take so long at most; 0 = 3 s.
 func (s *Server) client(timeout time.Duration) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: timeout, MaxRetries: -1, DialerRetries: 1,
-		Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	return redis.NewClient(&redis.Options{Addr: s.Addr(), DialTimeout: time.Minute, ReadTimeout: timeout, MaxRetries: -1,
+		DialerRetries: 1,
+		Protocol:      2, DisableIdentity: true, PoolSize: 1})
 }
 
 // Do sends one command over a connection of its own and returns the answer. An error fails the test.
