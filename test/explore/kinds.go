@@ -30,4 +30,5 @@ const (
 	Demote    // the leader
 	Stop      // a daemon, cleanly, and start it again
 	Cut       // a daemon off from the store
+	Promote   // the replica
 )

@@ -5,6 +5,7 @@ var (
 	tampered = Bound{Faults: 2, Kinds: []Kind{Kill, Power, StopSend, Delete, Lose, Copied, Overwrite}}
 	clocks   = Bound{Faults: 2, Kinds: []Kind{Kill, Power, StopSend, Jump}}
 	single   = Bound{Faults: 1}
+	losses   = Bound{Faults: 3, Kinds: []Kind{Breaks, Promote, Pause}} // of writes in Redis
 )
 
 // early is faults of some kinds within the first seconds of the world of strict order.
@@ -42,6 +43,19 @@ var mutants = []mutant{
 		"101:26.1.0.0.0.0 110:26.1.0.2.0.0 115:23.1.0.1.0.0"},
 	{"strict", "LateForward", Bound{Faults: 2, Kinds: []Kind{LateAnswer}}, "99:3.1.0.2.0.1 109:3.1.0.2.0.0"},
 	{"strict, long blocks", "TimedFromAnswer", early(2, Cut, LateAnswer), "7:3.1.0.0.0.0 16:28.1.0.0.0.0"},
+
+	{"redis", "release deletes the record", single, "1:27.1.0.0.0.0"},
+	{"redis", "successor starts at now", single, "1:27.1.0.0.0.0"},
+	{"redis", "hi not capped", single, ""},
+	{"redis", "blind renewal", single, "1:7.1.0.0.0.1"},
+	{"redis", "no floor", losses, "2:7.1.0.1.0.0 7:6.1.0.0.0.0 27:29.1.0.1.0.0 29:12.0.0.0.0.0"},
+	{"redis", "reclaim without prev > now + eps", Bound{Faults: 2}, "1:7.1.0.0.0.1 14:14.1.0.0.0.0"},
+	{"redis", "incarnation without replid", losses, "2:6.1.0.0.0.0 25:29.1.0.1.0.0 26:12.0.0.0.0.0 28:29.1.0.0.0.0"},
+	{"redis", "release not checked", Bound{Faults: 2}, "1:7.1.0.0.0.1 14:27.1.0.0.0.0"},
+	{"redis", "eps = 0", losses, "2:6.1.0.0.0.0 13:29.1.0.1.0.0 15:12.0.0.0.0.0 17:7.1.0.0.0.1"},
+	{"redis", "operator's release grants at once", Bound{Faults: 2}, "2:15.1.0.0.0.0 4:14.1.0.0.0.0"},
+	{"redis, with a replica", heedless, losses,
+		"2:6.1.0.0.0.0 7:12.0.0.1.0.0 8:29.1.0.1.0.0 10:12.0.0.0.0.0 11:29.1.0.0.0.1"},
 
 	{"lines, a fail-over", "NoJump", Bound{Faults: 2}, "19:6.1.0.0.0.0 30:9.1.0.0.0.0"},
 	{"lines, a fail-over", "JumpWithoutEps", Bound{Faults: 2}, "19:6.1.0.0.0.0 29:9.1.0.0.0.0"},

@@ -45,6 +45,14 @@ var explored = []setting{
 		long: Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, LateAnswer, Cut}},
 	},
 	{
+		name: "redis", start: func(m string) World { return Redis(false, m) }, time: redisTime,
+		once: Bound{Faults: 1, Preemptions: 1}, long: losses,
+	},
+	{
+		name: "redis, with a replica", start: func(m string) World { return Redis(true, m) }, time: redisTime,
+		once: Bound{Faults: 1, Preemptions: 1, Begin: 6000}, long: losses,
+	},
+	{
 		name: "lines, a fail-over", start: func(m string) World { return Lines(FailOver, m) }, time: lineTime,
 		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
 	},

@@ -1,0 +1,688 @@
+package explore
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/copied"
+	"github.com/katsubushi/katsubushi/v3/test/redismodel"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
+)
+
+// The figures of the world of Redis, ms. The lease, the clocks and the run-ahead are those of the world of leases.
+const (
+	redisBeat  = 1_000
+	redisTime  = 17_000
+	redisRetry = 100 // after an answer that does not count
+)
+
+// redisPauses are how long daemons stand still, ms: half a lease, and just longer than one with the margin for clocks.
+var redisPauses = [...]int64{lease / 2, lease + epsilon + redisBeat/2}
+
+// heedless is a mutant of the daemon.
+const heedless = "grants do not wait for the replica"
+
+// redis is the world of two daemons that want one worker id of a pool in Redis: a master and its replica, which may be
+// behind and be promoted then. Servers carry out the model of the scripts, which a test compares with a real Redis;
+// daemons use the memory of requests that ships. A world in which grants wait for the replica has another start.
+// It does not change.
+type redis struct {
+	mutant   redismodel.Mutant
+	heedless bool // another mutant: what a replica does not have counts
+	waits    bool
+	now      int64
+	servers  [2]redisServer
+	master   int
+	daemons  [2]*redisDaemon
+	windows  []window
+	late     *redisCall // a request that is carried out when nobody waits for it
+	names    int
+	requests int
+	wrong    string
+}
+
+// A redisServer holds the pool. Its keys do not change.
+type redisServer struct {
+	redismodel.Server
+	skew    int64 // its clock − time
+	up      bool
+	follows bool // the other one
+	behind  bool // its replica gets nothing new
+}
+
+// A redisDaemon is what one has between its events. It does not change.
+type redisDaemon struct {
+	owner     string
+	life      int
+	memory    *script.Memory
+	known     []string // what memory has, for the digest
+	server    int      // to which it is connected; -1 = it looks for the master
+	grant     workerid.Grant
+	published bool // and issues from it
+	stopped   bool // a copy of it runs
+	due       int64
+	offset    int64 // of its clock
+	call      *redisCall
+}
+
+// A redisCall is a request that is to be sent, or whose answer is to come.
+type redisCall struct {
+	daemon, server int
+	at             int64
+	acquire        *script.Acquire
+	extend         *script.Extend
+	release        *script.Release
+	answered       bool
+	acquired       script.Acquired
+	extended       script.Extended
+	err            error
+}
+
+// Redis returns the world of one holder and one that waits, once all is steady.
+func Redis(waits bool, mutant string) World {
+	w := &redis{waits: waits, heedless: mutant == heedless}
+	for _, m := range redismodel.Mutants() {
+		if m.String() == mutant {
+			w.mutant = m
+		}
+	}
+	for i := range w.servers {
+		s := &w.servers[i]
+		s.Run, s.Replid, s.Mutant = w.name(), w.name(), w.mutant
+		s.up, s.skew = true, []int64{skew / 2, -skew / 2}[i]
+	}
+	w.servers[1].follows, w.servers[1].Replica = true, true
+	w.daemons = [2]*redisDaemon{w.born(0, 0), w.born(1, 0)}
+	w.daemons[1].due += redisBeat/2 + 1
+	w.operate(func(s *redismodel.Server, t script.Terms, now int64) {
+		_, _ = s.Init(script.Init{Terms: w.terms(), Now: began, RequestID: w.request(), How: script.InitNew}, now)
+	})
+	for w.now < old {
+		w = w.Do(Choice{}).(*redis)
+	}
+	return &since{w, w.now}
+}
+
+func (w *redis) name() string {
+	w.names++
+	return strconv.Itoa(w.names)
+}
+
+func (w *redis) request() string {
+	w.requests++
+	return "r" + strconv.Itoa(w.requests)
+}
+
+func (w *redis) terms() script.Terms {
+	t := script.Terms{Fingerprint: "explored", Lease: lease, MaxLease: lease, MaxSkew: skew, Epsilon: epsilon, Min: 1,
+		Max: 1}
+	if w.waits {
+		t.Replicas = 1
+	}
+	return t
+}
+
+// born is a daemon that has just started.
+func (w *redis) born(i, life int) *redisDaemon {
+	return &redisDaemon{
+		owner: string(rune('a'+i)) + strconv.Itoa(life), life: life, memory: &script.Memory{}, server: -1, due: w.now + 50,
+		offset: []int64{skew / 2, -skew / 2}[i],
+	}
+}
+
+// own makes a daemon this state's.
+func (w *redis) own(i int) *redisDaemon {
+	d := *w.daemons[i]
+	w.daemons[i] = &d
+	return &d
+}
+
+func (d *redisDaemon) at() int64 {
+	if d.call != nil {
+		return d.call.at
+	}
+	return d.due
+}
+
+// first is the daemon whose event is the next: -1 = a late request.
+func (w *redis) first() (who int, at int64) {
+	who, at = -1, 1<<62
+	if w.late != nil {
+		at = w.late.at
+	}
+	for i, d := range w.daemons {
+		if t := d.at(); !d.stopped && t < at {
+			who, at = i, t
+		}
+	}
+	return who, at
+}
+
+// after is just after the next event of the other daemon.
+func (w *redis) after(i int) int64 { return max(w.daemons[1-i].at(), w.now) + 1 }
+
+// Now implements World.
+func (w *redis) Now() int64 { return w.now }
+
+// Choices implements World.
+func (w *redis) Choices(to []Choice, extra bool) []Choice {
+	to = append(to, Choice{})
+	m, o := &w.servers[w.master], &w.servers[1-w.master]
+	if m.behind || !o.follows { // it catches up, or becomes a replica
+		to = append(to, Choice{Kind: Restore, Who: int8(1 - w.master)})
+	}
+	if !extra {
+		return to
+	}
+	fault := func(k Kind, who, arg int) {
+		to = append(to, Choice{Kind: k, Faults: 1, Who: int8(who), Arg: int8(arg)})
+	}
+	if i, _ := w.first(); i >= 0 {
+		if w.daemons[i].call == nil {
+			for _, k := range []Kind{Put, LateSend, LateAnswer} {
+				to = append(to, Choice{Kind: k, Preemption: 1, Who: int8(i)})
+			}
+			for _, k := range []Kind{NoRequest, NoAnswer, Kill, Delayed} {
+				fault(k, i, 0)
+			}
+			for arg := range 2 {
+				fault(Pause, i, arg)
+				fault(Jump, i, arg)
+				if w.daemons[i].grant.Owner != "" {
+					fault(Stop, i, arg)
+				}
+			}
+		}
+	}
+	if o.follows && !m.behind {
+		fault(Breaks, w.master, 0)
+	}
+	if o.follows {
+		fault(Power, w.master, 0)
+		fault(Promote, 1-w.master, 0)
+	}
+	if o.follows && w.waits { // otherwise two masters may not serve at once
+		fault(Promote, 1-w.master, 1)
+	}
+	fault(Free, w.master, 0)
+	if !w.waits {
+		fault(Wipe, w.master, 0)
+	}
+	return to
+}
+
+// Do implements World.
+func (w *redis) Do(c Choice) World {
+	n := *w
+	n.windows = slices.Clone(w.windows)
+	i := int(c.Who)
+	switch c.Kind {
+	case Default, LateSend, LateAnswer, NoRequest, NoAnswer, Delayed:
+		n.step(c)
+	case Put:
+		n.own(i).due = n.after(i)
+	case Pause:
+		n.own(i).due = n.now + redisPauses[c.Arg]
+	case Kill:
+		n.end(i)
+	case Stop:
+		n.stop(i, c.Arg == 1)
+	case Jump:
+		n.own(i).offset = []int64{-skew / 2, skew / 2}[c.Arg]
+	case Breaks:
+		n.servers[i].behind = true
+	case Promote:
+		n.promote(i, c.Arg == 1)
+	case Power:
+		n.servers[i].Run, n.servers[i].Keys, n.servers[i].behind = n.name(), n.servers[1-i].Keys, false
+	case Restore:
+		m, o := &n.servers[n.master], &n.servers[i]
+		o.up, o.follows, o.Replica, o.Replid, o.Keys, m.behind = true, true, true, m.Replid, m.Keys, false
+	case Free:
+		n.operate(func(s *redismodel.Server, t script.Terms, now int64) {
+			_, _ = s.Free(script.Free{Terms: t, Now: began + n.now, RequestID: n.request(), Worker: 1}, now)
+		})
+	case Wipe:
+		n.servers[i].Keys = redismodel.Keys{}
+		n.follow(i)
+	}
+	n.use()
+	return &n
+}
+
+// promote makes the replica the master, as it is. The old one may serve on.
+func (w *redis) promote(i int, serves bool) {
+	s, former := &w.servers[i], &w.servers[1-i]
+	s.follows, s.Replica, s.behind, s.Replid = false, false, false, w.name()
+	former.up, former.behind, w.master = serves, false, i
+}
+
+// operate is what operators do at the master.
+func (w *redis) operate(do func(s *redismodel.Server, t script.Terms, now int64)) {
+	t := w.terms()
+	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
+	w.at(w.master, func(s *redismodel.Server, now int64) { do(s, t, now) })
+}
+
+// at lets a server carry out a script, and says how many replicas have what it wrote.
+func (w *redis) at(i int, do func(s *redismodel.Server, now int64)) (have int) {
+	s := &w.servers[i]
+	s.Keys = s.Keys.Clone()
+	if s.Online = 0; w.servers[1-i].follows {
+		s.Online = 1
+	}
+	do(&s.Server, began+w.now+s.skew)
+	return w.follow(i)
+}
+
+// follow brings what a server has to its replica.
+func (w *redis) follow(i int) (have int) {
+	if s, o := &w.servers[i], &w.servers[1-i]; o.follows && !s.behind {
+		o.Keys = s.Keys
+		return 1
+	}
+	return 0
+}
+
+// end ends a daemon's life, and starts it again.
+func (w *redis) end(i int) {
+	w.use()
+	for n := range w.windows {
+		if w.windows[n].daemon == i {
+			w.windows[n].daemon = -1
+		}
+	}
+	offset := w.daemons[i].offset
+	w.daemons[i] = w.born(i, w.daemons[i].life+1)
+	w.daemons[i].offset = offset
+}
+
+// stop is a clean stop. The release may be carried out late.
+func (w *redis) stop(i int, late bool) {
+	w.use()
+	d := w.own(i)
+	d.memory = copied.Of(d.memory)
+	last := d.grant.Lo - 1
+	for _, x := range w.windows {
+		if x.daemon == i && x.lo == d.grant.Lo {
+			last = x.used
+		}
+	}
+	q := d.memory.Releasing(script.Release{Terms: w.terms(), Now: began + w.now + d.offset, RequestID: w.request(),
+		Grant: d.grant, Last: last})
+	c := &redisCall{daemon: i, server: w.connected(d), release: &q, at: w.now + timeout + 1}
+	if late {
+		w.late = c
+	} else {
+		w.carryOut(c)
+	}
+	w.end(i)
+}
+
+// connected is the server that a daemon talks to.
+func (w *redis) connected(d *redisDaemon) int {
+	if d.server < 0 || !w.servers[d.server].up {
+		d.server = w.master
+	}
+	return d.server
+}
+
+// step lets the next event happen.
+func (w *redis) step(c Choice) {
+	i, at := w.first()
+	w.now = max(w.now, at)
+	if i < 0 {
+		call := *w.late
+		w.late = nil
+		w.carryOut(&call)
+		return
+	}
+	d := w.own(i)
+	call := d.call
+	if d.call = nil; call == nil {
+		call = w.ask(i)
+	} else {
+		again := *call
+		call = &again
+	}
+	switch c.Kind {
+	case LateSend:
+		call.at, d.call = w.after(i), call
+		return
+	case NoRequest:
+		d.silent(w.now)
+		return
+	case Delayed:
+		call.at, w.late = w.now+timeout+redisBeat/4, call
+		d.silent(w.now)
+		return
+	}
+	if !call.answered {
+		w.carryOut(call)
+	}
+	switch c.Kind {
+	case NoAnswer:
+		d.silent(w.now)
+	case LateAnswer:
+		call.at, d.call = w.after(i), call
+	default:
+		w.answer(i, call)
+	}
+}
+
+// silent is what a daemon does that had no answer in time.
+func (d *redisDaemon) silent(now int64) {
+	d.server, d.due = -1, now+timeout
+	d.learn()
+}
+
+// ask makes the request of a daemon that is due.
+func (w *redis) ask(i int) *redisCall {
+	d := w.daemons[i]
+	d.memory = copied.Of(d.memory)
+	c := &redisCall{daemon: i, server: w.connected(d)}
+	t, now, id := w.terms(), began+w.now+d.offset, w.request()
+	if d.grant.Owner == "" {
+		q := d.memory.Acquiring(script.Acquire{Terms: t, Now: now, RequestID: id, Owner: d.owner, From: 1, To: 1})
+		c.acquire = &q
+	} else {
+		q := d.memory.Extending(script.Extend{Terms: t, Now: now, RequestID: id}, []workerid.Grant{d.grant})
+		c.extend = &q
+	}
+	return c
+}
+
+// carryOut is what the server makes of a request.
+func (w *redis) carryOut(c *redisCall) {
+	c.answered = true
+	if !w.servers[c.server].up {
+		c.err = errLate
+		return
+	}
+	var said script.Server
+	have := w.at(c.server, func(s *redismodel.Server, now int64) {
+		switch {
+		case c.acquire != nil:
+			c.acquired, c.err = s.Acquire(*c.acquire, now)
+			said = c.acquired.Server
+		case c.extend != nil:
+			c.extended, c.err = s.Extend(*c.extend, now)
+			said = c.extended.Server
+		default:
+			_, c.err = s.Release(*c.release, now)
+		}
+	})
+	if c.err == nil && have < said.Needed && !w.heedless {
+		c.err = workerid.ErrUnconfirmed
+	}
+}
+
+// answer is what a daemon makes of an answer, as a Store and a Machine do.
+func (w *redis) answer(i int, c *redisCall) {
+	d := w.daemons[i]
+	d.memory, d.due = copied.Of(d.memory), w.now+redisBeat
+	var r script.Refusal
+	refused := errors.As(c.err, &r)
+	unconfirmed := errors.Is(c.err, workerid.ErrUnconfirmed)
+	switch {
+	case c.err != nil && !unconfirmed:
+		if refused && c.acquire != nil {
+			d.memory.NotAcquired(*c.acquire)
+		} else if refused {
+			d.memory.NotExtended(*c.extend)
+		}
+		if again := r.RetryAfter().Milliseconds(); again > 0 {
+			d.due = min(d.due, w.now+again+1)
+		}
+		if !refused || errors.Is(c.err, script.ErrNotMaster) {
+			d.server, d.due = -1, w.now+redisRetry
+		}
+	case c.acquire != nil:
+		d.memory.Acquired(*c.acquire, c.acquired)
+		d.grant = workerid.Grant{Worker: c.acquired.Worker, Owner: d.owner, Lo: c.acquired.Lo, Hi: c.acquired.Hi}
+		if d.published = !unconfirmed; unconfirmed {
+			d.grant.Hi = d.grant.Lo - 1
+		} else {
+			w.publish(i)
+		}
+	default:
+		d.memory.Extended(*c.extend, c.extended)
+		w.extended(i, c, unconfirmed)
+	}
+	if unconfirmed {
+		d.server, d.due = -1, w.now+redisRetry
+	}
+	d.learn()
+}
+
+// extended is what a daemon makes of the answer to an extension.
+func (w *redis) extended(i int, c *redisCall, unconfirmed bool) {
+	d, r := w.daemons[i], c.extended.Results[0]
+	if unconfirmed && r.Err == nil {
+		r.Err = c.err
+	}
+	d.memory.Heard(*c.extend, script.Extended{Server: c.extended.Server, Results: []workerid.Result{r}})
+	switch {
+	case errors.Is(r.Err, workerid.ErrCloned):
+		d.stopped = true
+	case errors.Is(r.Err, workerid.ErrLost):
+		d.grant, d.due = workerid.Grant{}, w.now+50
+	case r.Err != nil:
+	case !d.published:
+		d.grant.Hi, d.published = r.Grant.Hi, true
+		w.publish(i)
+	default:
+		d.grant.Hi = max(d.grant.Hi, r.Grant.Hi)
+		lengthen(w.windows, i, d.grant.Worker, d.grant.Lo, d.grant.Hi)
+	}
+}
+
+func (w *redis) publish(i int) {
+	d := w.daemons[i]
+	w.windows = append(w.windows, window{d.grant.Worker, d.grant.Lo, d.grant.Hi, d.grant.Lo - 1, i, d.life, 0, 0})
+}
+
+// learn notes what a memory has.
+func (d *redisDaemon) learn() {
+	m := copied.Of(d.memory)
+	d.known = m.Acquiring(script.Acquire{Owner: d.owner}).Known
+	if d.grant.Owner != "" {
+		l := m.Extending(script.Extend{}, []workerid.Grant{d.grant}).Lanes[0]
+		d.known = append(append(d.known, "", l.Incarnation), l.Known...)
+	}
+}
+
+// use notes up to where daemons may have issued ids by now.
+func (w *redis) use() {
+	for n := range w.windows {
+		if x := &w.windows[n]; x.daemon >= 0 {
+			x.used = max(x.used, min(x.hi, began+w.now+w.daemons[x.daemon].offset+runAhead))
+		}
+	}
+	if wrong := overlap(w.windows); wrong != "" {
+		w.wrong = wrong
+	}
+	for _, x := range w.windows { // a floor is a lease and the margin for clocks ahead
+		if x.hi > began+w.now+2*(lease+epsilon) {
+			w.wrong = "a window reaches too far into the future"
+		}
+	}
+}
+
+// Err implements World.
+func (w *redis) Err() error {
+	if w.wrong == "" {
+		return nil
+	}
+	return errors.New(w.wrong)
+}
+
+// Digest implements World.
+func (w *redis) Digest() uint64 {
+	d := digest{now: began + w.now, boot: w.now, names: make([]string, 0, 32), about: func(*digest, string) {}}
+	d.Number(int64(w.master))
+	for i := range w.servers {
+		w.servers[i].visit(&d)
+	}
+	for _, x := range w.daemons {
+		x.visit(&d, w.now)
+	}
+	w.late.visit(&d, w.now)
+	visitWindows(w.windows, &d)
+	return d.h
+}
+
+func (s *redisServer) visit(d *digest) {
+	d.Name(s.Run)
+	d.Name(s.Replid)
+	d.Number(s.skew)
+	m := s.Keys.Meta
+	bits := int64(0)
+	for n, f := range []bool{s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(m.Incarnation, s.Run+":"),
+		strings.HasPrefix(m.Incarnation, s.Run+":"+s.Replid+":"), len(s.Keys.IDs) > 0} {
+		if f {
+			bits |= 1 << n
+		}
+	}
+	d.Number(bits)
+	d.Name(m.Incarnation)
+	for _, t := range []int64{m.Seen, m.Floor, m.Jump, millis(s.Keys.IDs[1])} {
+		d.Time(t)
+	}
+	d.Name(s.Keys.Clients[1])
+	r, there := s.Keys.HighWater[1]
+	if there {
+		d.Time(r.HighWater)
+		d.Name(r.RequestID)
+		d.Time(r.Lo)
+	}
+}
+
+func millis(s float64) int64 { return time.Duration(s * float64(time.Second)).Milliseconds() }
+
+func (x *redisDaemon) visit(d *digest, now int64) {
+	d.Name(x.owner)
+	for _, name := range x.known {
+		d.Name(name)
+	}
+	d.Number(int64(x.server))
+	d.Name(x.grant.Owner)
+	d.Time(x.grant.Lo)
+	d.Time(x.grant.Hi)
+	d.Number(x.due - now)
+	d.Number(x.offset)
+	if x.stopped {
+		d.Number(-1)
+	}
+	if x.published {
+		d.Number(-2)
+	}
+	x.call.visit(d, now)
+}
+
+func (c *redisCall) visit(d *digest, now int64) {
+	if c == nil {
+		return
+	}
+	d.Number(c.at - now)
+	d.Number(int64(c.server))
+	switch {
+	case c.acquire != nil:
+		d.Time(c.acquire.Now)
+		d.Name(c.acquire.RequestID)
+		d.Name(c.acquire.Owner)
+		for _, k := range c.acquire.Known {
+			d.Name(k)
+		}
+		d.Time(c.acquired.Lo)
+		d.Time(c.acquired.Hi)
+		d.Name(c.acquired.Incarnation)
+	case c.extend != nil:
+		l := c.extend.Lanes[0]
+		d.Time(c.extend.Now)
+		d.Name(c.extend.RequestID)
+		d.Name(l.Incarnation)
+		d.Time(l.Grant.Lo)
+		d.Time(l.Grant.Hi)
+		for _, k := range l.Known {
+			d.Name(k)
+		}
+		d.Name(c.extended.Incarnation)
+		for _, r := range c.extended.Results {
+			d.Time(r.Grant.Hi)
+			d.Text(text(r.Err))
+		}
+	default:
+		d.Time(c.release.Now)
+		d.Name(c.release.RequestID)
+		d.Time(c.release.Last)
+		for _, k := range c.release.Known {
+			d.Name(k)
+		}
+	}
+	d.Text(text(c.err))
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Say implements World.
+func (w *redis) Say(c Choice) string {
+	i, _ := w.first()
+	call := "a request that nobody waits for arrives"
+	if i >= 0 {
+		d := w.daemons[i]
+		call = "daemon " + d.owner + " extends its lease"
+		switch {
+		case d.call != nil:
+			call = "daemon " + d.owner + " goes on with a call"
+		case d.grant.Owner == "":
+			call = "daemon " + d.owner + " asks for a worker id"
+		}
+	}
+	who := "daemon " + w.daemons[c.Who].owner
+	server := "server " + string(rune('a'+c.Who))
+	switch c.Kind {
+	case Put:
+		return who + " is put off until after the next event"
+	case LateSend:
+		return call + ", and the request is carried out after the next event"
+	case LateAnswer:
+		return call + ", and the answer comes after the next event"
+	case NoRequest:
+		return call + ", and the request is lost"
+	case NoAnswer:
+		return call + ", and the answer is lost"
+	case Delayed:
+		return call + ", and the request is carried out when it has given up"
+	case Pause:
+		return who + " is stopped for " + (time.Duration(redisPauses[c.Arg]) * time.Millisecond).String()
+	case Kill:
+		return who + " is killed, and starts again"
+	case Stop:
+		return who + " stops cleanly, and starts again" + []string{"", "; its release arrives late"}[c.Arg]
+	case Jump:
+		return "the clock of " + who + " goes to " + []string{"-", "+"}[c.Arg] + strconv.Itoa(skew/2) + " ms of the true time"
+	case Breaks:
+		return "from now on nothing new of " + server + " comes to its replica"
+	case Promote:
+		return server + " is promoted" + []string{"", ", and the old master serves on"}[c.Arg]
+	case Power:
+		return server + " restarts, with what its replica has"
+	case Restore:
+		return server + " is a replica that has everything"
+	case Free:
+		return "an operator frees the worker id"
+	case Wipe:
+		return "the pool is wiped"
+	}
+	return call
+}
