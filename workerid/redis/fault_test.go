@@ -391,11 +391,11 @@ func TestMISCONF(t *testing.T) {
 }
 
 func TestLOADING(t *testing.T) {
-	w := newWorld(t, "--appendonly", "yes", "--key-load-delay", "50000", // microseconds; until it was seen
+	w := newWorld(t, "--appendonly", "yes", "--key-load-delay", "5000", // microseconds; until it was seen
 		"--loading-process-events-interval-bytes", "1024")
 	d := w.holders(1)[0]
 	p := w.server.Client().Pipeline()
-	for i := range 500 {
+	for i := range 5000 { // 25 s; Redis answers after some 35 of them
 		p.Set(context.Background(), fmt.Sprint("key", i), strings.Repeat("y", 200), 0)
 	}
 	if _, err := p.Exec(context.Background()); err != nil {
