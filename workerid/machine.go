@@ -344,7 +344,7 @@ func (m *Machine) extendedLane(i int, r Result) {
 		l.fail(problemOf(fmt.Errorf("the store answered with worker id %d from %d, where %d ends at %d", r.Grant.Worker,
 			r.Grant.Lo, l.grant.Worker, l.grant.Hi)))
 	case l.published && m.had[l.grant.Worker] > l.grant.Hi: // by another lane
-		l.lose(fmt.Errorf("the store extended worker id %d from %d, but this daemon held it until %d",
+		l.lose(fmt.Errorf("the store extended worker id %d from %d, which this daemon has had until %d",
 			l.grant.Worker, r.Grant.Lo, m.had[l.grant.Worker]))
 	case r.Grant.Lo > l.grant.Hi+1: // a gap: needs a new generator
 		l.grant, l.published, l.confirmed = r.Grant, false, true
@@ -416,7 +416,7 @@ func (m *Machine) settle(now Moment, i int) {
 	if !m.stopping && l.held && l.confirmed && !l.published {
 		switch had, again := m.had[l.grant.Worker]; {
 		case again && l.grant.Lo <= had:
-			l.lose(fmt.Errorf("the store granted worker id %d from %d, but this daemon held it until %d", l.grant.Worker,
+			l.lose(fmt.Errorf("the store granted worker id %d from %d, which this daemon has had until %d", l.grant.Worker,
 				l.grant.Lo, had))
 			l.retryAt = now.Mono + m.spread(backoffLast, 0.5)
 		case !l.draining(now) || l.reached(now, m.runAhead()):

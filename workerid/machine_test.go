@@ -391,7 +391,7 @@ func TestStates(t *testing.T) {
 		d := serving(t).tell(extended(Result{Grant: window(7, t0+60001, t0+70000)})).pass(6 * time.Second).
 			tell(extended(Result{Err: ErrLost}))
 		d.tell(Acquired{0, window(7, t0+70000, t0+120000), nil}).wants().is(Draining)
-		if c := d.changed(); !strings.Contains(c.Reason, "held it until") {
+		if c := d.changed(); !strings.Contains(c.Reason, "has had until") {
 			t.Errorf("reported %+v", c)
 		}
 		if d.pass(backoffLast / 2); len(d.effects) != 0 {
@@ -412,7 +412,7 @@ func TestStates(t *testing.T) {
 		d.pass(6*time.Second).tell(extended(
 			Result{Grant: window(7, t0+60001, t0+66000)}, Result{Grant: window(7, t0+120001, t0+126000)},
 		)).wants(Lengthen{1, t0 + 120001, t0 + 126000}, Acquire{0, Request{"me", 1, 9}})
-		if c := d.changed(); c.Lane != 0 || !strings.Contains(c.Reason, "held it until") {
+		if c := d.changed(); c.Lane != 0 || !strings.Contains(c.Reason, "has had until") {
 			t.Errorf("reported %+v", c)
 		}
 	})

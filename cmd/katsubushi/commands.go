@@ -83,7 +83,7 @@ func commands() []subcommand {
 			intro:   stateIntro, lead: "katsubushi state ", column: 66},
 		{name: "lease", synopsis: "VERB -store URL", verbs: leaseVerbs(), settings: settings,
 			own: []ownFlag{o.jsonFlag("print JSON"),
-				{name: "all", help: "also list the free worker ids", verbs: []string{"list"},
+				{name: "all", help: "also list the worker ids that nobody has", verbs: []string{"list"},
 					value: &o.all},
 				{name: "how", help: "what is known of the `past` of the pool: wait, new, replace, repair or migrated",
 					value: &o.how, verbs: []string{"init"}, words: hows}},

@@ -560,7 +560,7 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 		{append(etcd, "-sock=/s", "-redis-port=6379"), []string{everywhere}},
 		{append(etcd, "-forward-user=u"), []string{everywhere, "-forward-user: u has no password"}},
 		{append(etcd, "-forward-password-file="+password),
-			[]string{everywhere, "-forward-password-file: a password without a user"}},
+			[]string{everywhere, "-forward-password-file: a password of nobody"}},
 		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+open),
 			[]string{"-forward-password-file: " + open + ": mode 0644"}},
 		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+empty),

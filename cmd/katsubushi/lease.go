@@ -35,7 +35,7 @@ func leaseVerbs() []verb {
   repair    records of worker ids are missing, in ZooKeeper or etcd: they come one lease later
   migrated  the last yaraus client has left a pool in Redis`},
 		{synopsis: "list [-all]", settings: reachStore, reads: true, run: inPool(leaseList),
-			text: "who has which worker id, and until when; -all: the free ones too"},
+			text: "who has which worker id, and until when; -all: also those that nobody has"},
 		{synopsis: "stats", settings: reachStore, reads: true, run: inPool(leaseCounts), text: "counts, by yaraus's names"},
 		{synopsis: "release ID", settings: reachStore, least: 1, most: 1, run: inPool(leaseRelease),
 			text: "take a worker id from its owner, who gets another one; it can be had when the owner's window is over"},

@@ -21,7 +21,7 @@ func printLease(w io.Writer, result any) {
 	case initialised:
 		fmt.Fprintln(w, map[string]string{
 			workerid.InitMade:    "made: its worker ids can be had",
-			workerid.InitWaiting: "made: its worker ids become available once any lease of an earlier pool has ended",
+			workerid.InitWaiting: "made: its worker ids can be had one lease from now, when nobody can have one from before",
 			workerid.InitAdopted: "made from a pool of yaraus's, whose clients may go on for now: `lease init -how " +
 				"migrated` when the last has left",
 			workerid.InitFinished: "yaraus's clients may not come back",
@@ -31,7 +31,7 @@ func printLease(w io.Writer, result any) {
 		printList(w, r)
 	case workerid.Freed:
 		if r.Owner == "" {
-			fmt.Fprintln(w, "free already: no daemon has it")
+			fmt.Fprintln(w, "free already: nobody has it")
 			return
 		}
 		row("owner", r.Owner)

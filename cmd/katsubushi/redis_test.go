@@ -196,7 +196,7 @@ func TestLeaseWithNumbers(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"lease", "release", "-redis", url, "5"}, environment(), &stdout, &stderr); code != exitOK ||
-		stdout.String() != "free already: no daemon has it\n" {
+		stdout.String() != "free already: nobody has it\n" {
 		t.Errorf("exit code %d: %s%s", code, &stdout, &stderr)
 	}
 	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"},

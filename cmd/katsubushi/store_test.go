@@ -96,7 +96,7 @@ func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 				[]string{"-store-ca: belongs to connections with TLS, and the URL begins with SCHEME://"}},
 			{[]string{"lease", "list", "-store=SCHEME://u@h"}, nil, []string{"-store: user u has no password"}},
 			{[]string{"run", "-store=SCHEME://h"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE", "/none/password"},
-				[]string{"KATSUBUSHI_STORE_PASSWORD_FILE: a password without a user", "no command"}},
+				[]string{"KATSUBUSHI_STORE_PASSWORD_FILE: a password of nobody", "no command"}},
 			{[]string{"-store=SCHEME://u@h", "-store-password-file=/none/password"}, nil,
 				[]string{"-store-password-file: stat /none/password: no such file"}},
 			{[]string{"-store=SCHEME://u:hush@h", "-store-password-file=/none/password"}, nil,

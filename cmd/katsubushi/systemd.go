@@ -36,7 +36,7 @@ func newSupervisor(log *slog.Logger) supervisor {
 
 func (s supervisor) tell(lines ...string) {
 	if _, err := sd.SdNotify(false, strings.Join(lines, "\n")); err != nil {
-		s.log.Warn("systemd was not notified", "error", err)
+		s.log.Warn("systemd cannot be told", "error", err)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"etcd://a", "", ""},
 		{"etcd://u@a", "", "URL: user u has no password"},
 		{"etcd://u:hush@a", good, "PasswordFile: there is a password in the URL too"},
-		{"etcd://a", good, "PasswordFile: a password without a user"},
+		{"etcd://a", good, "PasswordFile: a password of nobody"},
 		{"etcd://u@a", empty, "PasswordFile: " + empty + ": no password"},
 		{"etcd://u@a", open, "PasswordFile: " + open + ": mode"},
 		{"etcd://u@a", dir + "/none", "PasswordFile: stat"},

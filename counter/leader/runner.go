@@ -117,7 +117,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			ctxDone, giveUp = nil, time.After(stopTimeout)
 			r.step(func(now int64) { r.m.Halt(now) })
 		case <-giveUp:
-			return errors.New("some groups were not handed over: no daemon leads them until another one notices")
+			return errors.New("not all groups were handed over: nobody leads them until other daemons have noticed")
 		case <-r.rung:
 			r.see()
 		case <-answered:

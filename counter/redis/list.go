@@ -159,7 +159,7 @@ func (d driver) makeSafe(ctx context.Context, name string) (found ledger.Found, 
 			return found, err
 		}
 	}
-	return found, fmt.Errorf("redis: sequence %s: other processes wrote %d times meanwhile", name, attempts)
+	return found, fmt.Errorf("redis: sequence %s: others wrote %d times meanwhile", name, attempts)
 }
 
 // everything reads the whole hash: the records by name, and the notes.

@@ -83,7 +83,7 @@ func (s *Store) SetReplicas(ctx context.Context, n int) (before int, err error) 
 		}
 		ok, have, err := s.writeField(on, replicasField, values[1].text, strconv.Itoa(n), false, max(on.replicas, n))
 		if err == nil && !ok {
-			err = errors.New("redis: another process wrote meanwhile")
+			err = errors.New("redis: somebody else has written meanwhile")
 		}
 		if err == nil {
 			err = s.safe(l, on, have)

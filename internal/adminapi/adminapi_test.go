@@ -539,7 +539,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	if w := f.ask("*", "DELETE /users/bob?force=true", ""); w.Code != 409 ||
-		!strings.HasSuffix(w.Body.String(), ": no users: no client could log in\n") {
+		!strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
 		t.Errorf("the last user: %d %s", w.Code, w.Body)
 	}
 	// What was made opens the door.

@@ -33,7 +33,7 @@ func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 	}
 	switch {
 	case c.ForwardUser == "" && c.ForwardPasswordFile != "":
-		wrong("ForwardPasswordFile", "a password without a user: give -forward-user too")
+		wrong("ForwardPasswordFile", "a password of nobody: -forward-user is not given")
 	case c.ForwardUser != "" && c.ForwardPasswordFile == "":
 		wrong("ForwardUser", "%s has no password: -forward-password-file is not given", c.ForwardUser)
 	}

@@ -165,7 +165,7 @@ func (p Protocol) CheckPassword(t Target, problems *problem.List) {
 	CheckPassword(t.Password, t.PasswordFile, problems)
 	switch hasFile := t.PasswordFile != ""; {
 	case hasFile && t.Password == "" && t.User == "" && readable:
-		problems.Add("PasswordFile", "a password without a user: name one in the URL, as in %s://USER@HOST", p.Scheme)
+		problems.Add("PasswordFile", "a password of nobody: the URL names no user, as %s://USER@HOST does", p.Scheme)
 	case !hasFile && t.User != "" && t.Password == "":
 		problems.Add("URL", "user %s has no password: write USER:PASSWORD@, or name a file that has it", t.User)
 	}

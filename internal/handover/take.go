@@ -59,7 +59,7 @@ func Refuse(o Origin, why error) {
 	o.Send(upgrade.Message{Kind: upgrade.Refused, Why: why.Error()})
 }
 
-// Introduce reads what the process to be replaced says first: its sockets, and its version.
+// Introduce reads what the process that is to be succeeded says first: its sockets, and its version.
 func Introduce(o Origin) (*Inherited, error) {
 	in := &Inherited{From: o}
 	for {
@@ -69,7 +69,7 @@ func Introduce(o Origin) (*Inherited, error) {
 			return in, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the process to be replaced: %w", err)
+			return nil, fmt.Errorf("the process that is to be succeeded: %w", err)
 		}
 		switch {
 		case m.Kind == upgrade.Sockets && len(fds) == len(m.Sockets):
@@ -244,7 +244,7 @@ func (m heard) handed() (*windows.Handed, error) {
 // refused closes what came with a message that is not understood.
 func (m heard) refused() error {
 	upgrade.CloseAll(m.fds)
-	return fmt.Errorf("the process to be replaced said %.40q, which is not understood", m.Kind)
+	return fmt.Errorf("the process that is to be succeeded said %.40q, which is not understood", m.Kind)
 }
 
 // next returns what the old process says next.

@@ -51,7 +51,7 @@ func takes(connections int) upgrade.Message {
 	return upgrade.Message{Kind: upgrade.Take, Floor: time.Now().UnixMilli(), Connections: connections}
 }
 
-// TestIntroduce: what the process to be replaced may say first.
+// TestIntroduce: what the process that is to be succeeded may say first.
 func TestIntroduce(t *testing.T) {
 	socketsOf := func(lent string, names ...string) upgrade.Message {
 		return upgrade.Message{Kind: upgrade.Sockets, Sockets: names, Lent: []string{lent}}
@@ -79,11 +79,11 @@ func TestIntroduce(t *testing.T) {
 			w.say(t, m, 0)
 		}, false, 0, "the process that runs, of version 3.4.5, speaks version 7 of the upgrade, this one 1: restart instead"},
 		{"names without sockets", func(t *testing.T, w *wire) { w.say(t, socketsOf("", "a", "b"), 1) }, false, 0,
-			`the process to be replaced said "sockets", which is not understood`},
+			`the process that is to be succeeded said "sockets", which is not understood`},
 		{"something else", func(t *testing.T, w *wire) { w.say(t, two, 2) }, false, 0,
-			`the process to be replaced said "moved", which is not understood`},
+			`the process that is to be succeeded said "moved", which is not understood`},
 		{"nothing that is understood", func(_ *testing.T, w *wire) { w.dieNew() }, false, 0,
-			"the process to be replaced: file already closed"},
+			"the process that is to be succeeded: file already closed"},
 	} {
 		before := open(t)
 		w := newWire()
@@ -169,7 +169,7 @@ func TestTake(t *testing.T) {
 			w.dieOld()
 		}, "", 2, ""},
 		{"connections without a number", func(t *testing.T, w *wire) { w.say(t, two, 2) },
-			`said "moved", which is not understood`, 0, `hello, refused the process to be replaced said "moved", ` +
+			`said "moved", which is not understood`, 0, `hello, refused the process that is to be succeeded said "moved", ` +
 				`which is not understood`},
 		{"two numbers", func(t *testing.T, w *wire) {
 			w.say(t, takes(2), 0)

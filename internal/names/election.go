@@ -90,7 +90,7 @@ func (e *election) takePart() {
 	ctx, e.stop = context.WithCancel(context.Background())
 	e.ended = make(chan error, 1)
 	e.runner.Store(r)
-	e.of.given.Log.Info("joined the election of the leaders of sequences", "address", e.address, "id", e.id)
+	e.of.given.Log.Info("takes part in the election of who leads sequences", "address", e.address, "id", e.id)
 	go func() { e.ended <- r.Run(ctx) }()
 	if e.address == "" {
 		level := slog.LevelWarn
@@ -319,6 +319,6 @@ func (e *election) meet(ctx context.Context, r *leader.Runner, wanted []leader.D
 		wanted[i].Answer = err.Error()
 	}
 	if err := e.store.Leave(ctx, wanted...); err != nil {
-		e.of.given.Log.Warn("the operator's command gets no answer", "error", err)
+		e.of.given.Log.Warn("the operator is not told", "error", err)
 	}
 }

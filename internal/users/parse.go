@@ -66,7 +66,7 @@ func parse(text []byte) ([]User, error) {
 	case len(users) > maxUsers:
 		errs = append(errs, fmt.Errorf("%d users: %d allowed", len(users), maxUsers))
 	case len(users) == 0:
-		errs = append(errs, errors.New("no users: no client could log in"))
+		errs = append(errs, errors.New("no users: nobody could ask for ids"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

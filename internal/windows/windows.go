@@ -308,7 +308,7 @@ func HasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workeri
 // elsewhere stands for the store of worker ids that another process has.
 type elsewhere struct{}
 
-var errElsewhere = fmt.Errorf("%w: the process to be replaced has it", workerid.ErrNoID)
+var errElsewhere = fmt.Errorf("%w: the process that is to be succeeded has it", workerid.ErrNoID)
 
 func (elsewhere) Acquire(context.Context, workerid.Request) (workerid.Grant, error) {
 	return workerid.Grant{}, errElsewhere

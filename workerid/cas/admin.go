@@ -19,7 +19,7 @@ var (
 	// ErrHeld: daemons that must stop first hold worker ids.
 	ErrHeld = errors.New("worker ids are held")
 	// ErrFloorSteady: of ResetClock. No wrong clock has left a floor behind.
-	ErrFloorSteady = errors.New("the floor is not further ahead than after a restore: nothing to reset")
+	ErrFloorSteady = errors.New("the floor is not further ahead than after a restore: there is nothing to reset")
 )
 
 // connectTimes is how many times the time of a call an Admin may take to connect: a busy server needs seconds to check

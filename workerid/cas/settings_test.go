@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 		{"keeper://u:hush@h", func(s *Settings) {
 			s.PasswordFile = "f"
 		}, []string{"PasswordFile: there is a password in the URL too"}},
-		{"keeper://h", func(s *Settings) { s.PasswordFile = "f" }, []string{"PasswordFile: a password without a user"}},
+		{"keeper://h", func(s *Settings) { s.PasswordFile = "f" }, []string{"PasswordFile: a password of nobody"}},
 		{"keeper://h", func(s *Settings) { s.CAFile = "f" }, []string{"CAFile: belongs to connections with TLS"}},
 		{"keepers://h", func(s *Settings) {
 			s.KeyFile = "f"

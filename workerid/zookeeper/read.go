@@ -186,7 +186,7 @@ func (d *driver) lookAtACL(ctx context.Context, l *link, there bool) error {
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&^zk.PermRead != 0 {
-			d.c.Log.Warn("anyone who reaches ZooKeeper can change this pool of worker ids; make it with a user in the URL",
+			d.c.Log.Warn("everybody who reaches ZooKeeper may change this pool of worker ids; make it with a user in the URL",
 				"key", path)
 		}
 	}

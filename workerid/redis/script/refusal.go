@@ -27,7 +27,7 @@ var (
 	ErrClockForward = errors.New("the server's clock went forward")
 	// ErrClockSteady, from ResetClock: the server's clock did not go back. Nothing was done, and
 	// nothing needs to be done.
-	ErrClockSteady = errors.New("the server's clock did not go back: nothing to reset")
+	ErrClockSteady = errors.New("the server's clock did not go back: there is nothing to reset")
 	// ErrReplicas: more replicas are connected than must have a grant, so one without it could be
 	// promoted. Retry; an operator must change the number.
 	ErrReplicas = errors.New("more replicas are connected than must have a grant")

@@ -83,7 +83,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{"KATSU_JUMP 3600000 49900",
 			"the server's clock went forward by 1h0m0s, and worker ids were held then: accepted if it lasts another 49.9s",
 			ErrClockForward},
-		{"KATSU_STEADY", "the server's clock did not go back: nothing to reset", ErrClockSteady},
+		{"KATSU_STEADY", "the server's clock did not go back: there is nothing to reset", ErrClockSteady},
 		{"KATSU_REPLICAS 3 2", "more replicas are connected than must have a grant: 3 are, and 2 must; `katsubushi lease " +
 			"replicas 3` changes that", ErrReplicas},
 		{"KATSU_HELD 7", "worker ids are held: 7 is", ErrHeld},
