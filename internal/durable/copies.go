@@ -18,6 +18,9 @@ type Copies struct {
 	Path   string
 	Log    *slog.Logger
 	Locked func() bool // reports whether the caller still has the lock; asked before a file is replaced
+	// Same says why the record at Path is not the one that the caller goes on from; nil = it may be any. It is asked
+	// last, before the first file is replaced: a lock that was moved away may be back after another process had its own.
+	Same func() error
 	// MayOverwrite says why a file with this content must not be overwritten in place on a full disk.
 	// That takes two whole copies, so that one of them is whole at any moment.
 	MayOverwrite func(content []byte) error
@@ -58,6 +61,11 @@ func (c *Copies) Create(data []byte) error {
 	}
 	if c.file != nil && !c.file.Is(c.Path) {
 		return errMoved
+	}
+	if c.file == nil && c.Same != nil {
+		if err := c.Same(); err != nil {
+			return err
+		}
 	}
 	if err := c.Close(); err != nil { // some systems do not replace a file that is open
 		return err
@@ -117,7 +125,11 @@ func (c *Copies) overwrite(temporary string, data []byte, full error) error {
 // isFull reports whether an error means that there is no room.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
+// writeNew makes a file that no other process has open: one that was stopped here would go on to write into it.
 func (c *Copies) writeNew(path string, data []byte) error {
+	if err := c.Disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	f, err := c.Disk.Open(path, true)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,5 +99,46 @@ func TestTwoErrorsOnAFullDisk(t *testing.T) {
 			}
 		}
 		t.Logf("restarts %v: %d runs", restarts, runs)
+	}
+}
+
+// A stalling is the disk of a process that is stopped once it has opened a new file.
+type stalling struct {
+	durable.Disk
+	meanwhile func()
+}
+
+func (s stalling) Open(path string, create bool) (durable.File, error) {
+	f, err := s.Disk.Open(path, create)
+	if create {
+		s.meanwhile()
+	}
+	return f, err
+}
+
+// A process that is stopped while it writes a new file, and has no lock any more when it goes on, leaves the file of
+// another one alone.
+func TestAStoppedProcessWritesIntoNoOthersFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record")
+	locked := true
+	other := &durable.Copies{Disk: durable.OS{}, Path: path, Locked: func() bool { return true }}
+	stopped := &durable.Copies{Path: path, Locked: func() bool { return locked }, Disk: stalling{durable.OS{}, func() {
+		locked = false
+		if err := other.Create(encode(2)); err != nil {
+			t.Fatal(err)
+		}
+	}}}
+	if err := stopped.Create(encode(1)); !errors.Is(err, durable.ErrNotLocked) {
+		t.Error(err)
+	}
+	b, err := durable.ReadFile(other.File())
+	if err != nil || !other.File().Is(path) {
+		t.Fatal(err)
+	}
+	if n, damaged, err := durable.Recover(b, decode); n != 2 || damaged != nil || err != nil {
+		t.Errorf("generation %d, %v, %v", n, damaged, err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,12 +43,14 @@ type Format struct {
 
 func (f Format) header() string { return "katsubushi " + f.Kind + " " }
 
+var filling = strings.Repeat("\n", CopySize)
+
 // Append appends one copy to b. The body is whole lines, at most MaxBody bytes.
 func (f Format) Append(b []byte, body string) []byte {
 	start := len(b)
-	b = append(b, f.header()+f.Version+"\n"+body...)
+	b = append(slices.Grow(b, CopySize), f.header()+f.Version+"\n"+body...)
 	b = fmt.Appendf(b, "crc32c %08x", crc32.Checksum(b[start:], castagnoli))
-	return append(b, bytes.Repeat([]byte{'\n'}, start+CopySize-len(b))...)
+	return append(b, filling[len(b)-start:]...)
 }
 
 // Body returns the body of one copy whose checksum is right. Whoever decodes it must also check that
@@ -87,7 +90,11 @@ func Recover[R any](b []byte, decode func([]byte) (R, uint64, error)) (r R, dama
 	found, newest := false, uint64(0)
 	for i, name := range []string{"first", "second"} {
 		from := min(i*CopySize, len(b))
-		c, generation, err := decode(b[from:min(from+CopySize, len(b))])
+		part := b[from:min(from+CopySize, len(b))]
+		if found && bytes.Equal(part, b[:CopySize]) { // as in a new file
+			continue
+		}
+		c, generation, err := decode(part)
 		switch {
 		case errors.Is(err, ErrVersion):
 			return *new(R), nil, err

@@ -131,7 +131,8 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 	if err := r.check(); err != nil {
 		return Info{}, err
 	}
-	s := newStateFile(durable.OS{}, path, slog.New(slog.DiscardHandler), func() bool { return lock.Is(lockPath(path)) })
+	s := newStateFile(durable.OS{}, path, slog.New(slog.DiscardHandler), func() bool { return lock.Is(lockPath(path)) },
+		nil)
 	s.record = r
 	if err := errors.Join(s.create(r.HighWater), s.Close()); err != nil {
 		return Info{}, err

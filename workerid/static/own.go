@@ -43,6 +43,16 @@ func (w *worker) unchanged() (bool, error) {
 	}
 }
 
+// same is an error unless the record is unchanged. A lock that was moved away may have been put back while this process
+// was stopped, after another one had recorded itself.
+func (w *worker) same() error {
+	same, err := w.unchanged()
+	if err == nil && !same {
+		err = fmt.Errorf("%s: %w: another process has used it", w.path, ErrInUse)
+	}
+	return err
+}
+
 // regain gets the files back for the holder of g.
 func (w *worker) regain(ctx context.Context, g workerid.Grant) error {
 	if err := w.enter(ctx); err != nil {

@@ -2,7 +2,10 @@ package static
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
@@ -104,6 +107,18 @@ func orDash(s string) string {
 	return s
 }
 
+func unDash(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+// names begin the lines of a body.
+var names = [...]string{"generation ", "worker ", "mark ", "reserve ", "fingerprint ", "machine ", "boot ", "offset "}
+
+func isWord(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsSpace) }
+
 // decode reads one copy. It accepts exactly what encode writes.
 func decode(b []byte) (record, error) {
 	var r record
@@ -111,19 +126,20 @@ func decode(b []byte) (record, error) {
 	if err != nil {
 		return r, err
 	}
-	origin := ""
-	_, err = fmt.Sscanf(text,
-		"generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
-		&r.Generation, &r.Worker, &r.HighWater, &r.Reserve, &r.Fingerprint, &r.Machine, &origin, &r.Offset)
-	if err != nil {
-		return record{}, err
-	}
-	for _, s := range []*string{&r.Fingerprint, &r.Machine, &origin} {
-		if *s == "-" {
-			*s = ""
+	var values [len(names)]string
+	for i, name := range names {
+		line, rest, _ := strings.Cut(text, "\n")
+		if values[i], text = strings.TrimPrefix(line, name), rest; !isWord(values[i]) {
+			return r, fmt.Errorf("%q where %sis expected", line, name)
 		}
 	}
-	r.setOrigin(origin)
+	r.Generation, _ = strconv.ParseUint(values[0], 10, 64) // what is no number is not as we write it either
+	r.Worker, _ = strconv.ParseUint(values[1], 10, 64)
+	r.HighWater, _ = strconv.ParseInt(values[2], 10, 64)
+	r.Reserve, _ = strconv.ParseInt(values[3], 10, 64)
+	r.Offset, _ = strconv.ParseInt(values[7], 10, 64)
+	r.Fingerprint, r.Machine = unDash(values[4]), unDash(values[5])
+	r.setOrigin(unDash(values[6]))
 	if err := format.Same(b, r.body()); err != nil { // readable, but not as we write it
 		return record{}, err
 	}

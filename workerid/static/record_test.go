@@ -148,6 +148,42 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
+// Which values of a line are believed was written down when a Sscanf read them, which stopped at any white space.
+func TestGoldenValues(t *testing.T) {
+	for _, x := range []struct {
+		name     string
+		believed []string
+		refused  []string
+	}{
+		{"generation", []string{"0", "18446744073709551615"},
+			[]string{"", "+1", "01", "-1", "-0", "0x1", "1_0", " 1", "1 ", "1\r", "1\u00a0", "18446744073709551616", "x"}},
+		{"mark", []string{"0", "-1", "-9223372036854775808"}, []string{"", "+1", "-01", "- 1", "9223372036854775808", "1e3"}},
+		{"offset", []string{"0", "-1"}, []string{"", "0\nmore 1", "0\n"}},
+		{"fingerprint", []string{"x", "-", "--", "é", "\ufffd", "\ufeff", "\x00", "a;b"},
+			[]string{"", " x", "x ", "x y", "x\r", "\tx", "x\v", "a\u0085", "a\u00a0b", "\u3000", "\xff", "a\xc2"}},
+		{"boot", []string{"b", "-", ";", "b;n;l;p", "b;n;l;p;forgets", "b;n;l;p;;stopped", ";n;l;p", "a;b;c;d;e;f;g"},
+			[]string{"", "b;n;l;p;", "b;n;l;p;x", "b;n;l;p;;x", ";;;", "b;;;;;stopped\u2028"}},
+	} {
+		lines := sample()
+		before := "\n" + x.name + " "
+		head, rest, _ := strings.Cut("katsubushi state 1\n"+lines.body(), before)
+		_, tail, _ := strings.Cut(rest, "\n")
+		for i, value := range append(x.believed, x.refused...) {
+			b := sealed(head + before + value + "\n" + tail)
+			r, err := decode(b)
+			if (err == nil) != (i < len(x.believed)) || err == nil && !bytes.Equal(r.encode(nil), b) {
+				t.Errorf("%s %q: %+v, %v", x.name, value, r, err)
+			}
+		}
+	}
+}
+
+// sealed is a copy with the right checksum.
+func sealed(text string) []byte {
+	b := fmt.Appendf([]byte(text), "crc32c %08x", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+	return append(b, bytes.Repeat([]byte("\n"), copySize-len(b))...)
+}
+
 func TestRecordCheck(t *testing.T) {
 	for _, s := range []string{"with space", "line\nfeed", "-", "ünicode", strings.Repeat("x", maxText+1)} {
 		if (&record{Fingerprint: s}).check() == nil {
@@ -178,8 +214,7 @@ func FuzzRecover(f *testing.F) {
 	f.Add(append(bytes.Repeat([]byte("katsubushi state "), 256), "\ncrc32c "...)[:copySize], false)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if seal && len(b) < copySize-16 { // make the checksum right, so that the parser is reached
-			b = fmt.Appendf(bytes.Clone(b), "crc32c %08x", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
-			b = append(b, bytes.Repeat([]byte("\n"), copySize-len(b))...)
+			b = sealed(string(b))
 		}
 		if r, err := decode(b); err == nil && !bytes.Equal(r.encode(nil), b) {
 			t.Errorf("%q was read as %+v", bytes.TrimRight(b, "\n"), r)

@@ -264,16 +264,19 @@ func TestGoldenTrace(t *testing.T) {
 		lock worker-7.lock
 		open worker-7.state`)
 	g := mustAcquire(t, s, one)
-	create := `
+	create := func(read string) string { // the record is read before the first look, and before the last step
+		return read + `
+		remove worker-7.state.tmp
 		open worker-7.state.tmp create
 		write worker-7.state.tmp 0+4096
 		write worker-7.state.tmp 4096+4096
 		sync worker-7.state.tmp
-		close worker-7.state.tmp
+		close worker-7.state.tmp` + read + `
 		rename worker-7.state.tmp worker-7.state
 		syncdir
 		open worker-7.state`
-	trace("acquire", "\n\t\topen worker-7.state"+create)
+	}
+	trace("acquire", create("\n\t\topen worker-7.state"))
 	w.pass(500)
 	g, err := extendOne(s, g)
 	if err != nil {
@@ -307,10 +310,10 @@ func TestGoldenTrace(t *testing.T) {
 	if g := mustAcquire(t, s, one); g.Lo != t0+2124 {
 		t.Errorf("%+v", g)
 	}
-	trace("acquire again", `
+	trace("acquire again", create(`
 		open worker-7.state
 		read worker-7.state
-		close worker-7.state`+create)
+		close worker-7.state`))
 }
 
 // After an error the disk may be bad there: the record goes to another place.
@@ -333,7 +336,7 @@ func TestTraceAfterAnError(t *testing.T) {
 	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if len(disk.Trace) != 9 || disk.Trace[0] != "open worker-7.state.tmp create" {
+	if len(disk.Trace) != 10 || disk.Trace[1] != "open worker-7.state.tmp create" {
 		t.Error(strings.Join(disk.Trace, "\n"))
 	}
 }
