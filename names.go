@@ -29,7 +29,7 @@ type Name struct {
 // ID is IDs.ID for this name.
 func (n *Name) ID(ctx context.Context) (v uint64, err error) {
 	if !n.texts && ctx.Err() == nil {
-		if run, err := n.source.Mint(n.clock.Now(), 1, false); err == nil {
+		if run, err := n.source.Mint(id.At(n.clock.Now()), 1, false); err == nil {
 			return run.First, nil
 		}
 	}
@@ -84,7 +84,7 @@ func (n *Name) take(ctx context.Context, count int, text bool, got func(id.Run))
 	}
 	for left := count; left > 0; {
 		rung := n.of.bell.Next() // before the source is asked: no window may be missed
-		run, err := n.source.Mint(n.clock.Now(), left, count > 1)
+		run, err := n.source.Mint(id.At(n.clock.Now()), left, count > 1)
 		if err == nil {
 			got(run)
 			left -= run.N

@@ -153,7 +153,7 @@ func (r *rig) addIn(d counter.Definition, store counter.Store) *issuer.Sequence 
 // take asks like a client: again every 5 ms while it has to wait. It returns the first value and the refusal.
 func take(s *issuer.Sequence, n int) (id.Run, error) {
 	for {
-		run, err := s.Mint(0, n, false)
+		run, err := s.Mint(id.When{}, n, false)
 		if err != id.ErrWait {
 			return run, err
 		}
@@ -299,7 +299,7 @@ func TestAStoreThatFails(t *testing.T) {
 			if d := time.Since(begin); d < time.Second || d > 1100*time.Millisecond {
 				t.Errorf("refused after %v", d)
 			}
-			if _, err := s.Mint(0, 1, false); err == nil || err == id.ErrWait {
+			if _, err := s.Mint(id.When{}, 1, false); err == nil || err == id.ErrWait {
 				t.Errorf("then %v", err)
 			}
 			if err := s.Ready(0); err == nil || !strings.HasPrefix(err.Error(), "sequence orders: no block for 1.0s: disk") {
@@ -345,7 +345,7 @@ func TestACleanStopLeavesNoGap(t *testing.T) {
 			if err := r.stop(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Mint(0, 1, false); err == nil || err.Error() != "sequence orders is stopped" {
+			if _, err := s.Mint(id.When{}, 1, false); err == nil || err.Error() != "sequence orders is stopped" {
 				t.Errorf("after the stop: %v", err)
 			}
 		}
@@ -450,15 +450,15 @@ func TestTheEndOfASequence(t *testing.T) {
 		for v := uint64(2); v <= 990; v += 2 {
 			r.want(s, v)
 		}
-		if _, err := s.Reserve(0, 6); err != id.ErrWait {
+		if _, err := s.Reserve(id.When{}, 6); err != id.ErrWait {
 			t.Error(err)
 		}
 		time.Sleep(10 * time.Millisecond)
-		if _, err := s.Reserve(0, 6); err == nil ||
+		if _, err := s.Reserve(id.When{}, 6); err == nil ||
 			err.Error() != "sequence orders ends at 1000: fewer than 6 values are left" {
 			t.Error(err)
 		}
-		if run, err := s.Reserve(0, 5); err != nil || run.First != 992 {
+		if run, err := s.Reserve(id.When{}, 5); err != nil || run.First != 992 {
 			t.Error(run, err)
 		}
 		r.wantRefusal(s, "sequence orders has ended at 1000")

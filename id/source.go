@@ -3,20 +3,32 @@ package id
 // A Source issues ids of one kind to one event loop. It is comparable: keys whose sources are equal
 // may share a Mint.
 type Source interface {
-	// Mint issues between 1 and n ids; n must be at least 1. now is when the caller's turn began, Unix
-	// ms. bulk means that the client asks for many ids at once; bulk is refused before single ids are.
-	// After an error nothing was issued. If the error is ErrWait, ask again later; the text of any
-	// other error is for the client. Mint may be called from several goroutines at once, and does no
-	// I/O.
-	Mint(now int64, n int, bulk bool) (Run, error)
+	// Mint issues between 1 and n ids; n must be at least 1. bulk means that the client asks for many ids
+	// at once; bulk is refused before single ids are. After an error nothing was issued. If the error is
+	// ErrWait, ask again later; the text of any other error is for the client. Mint may be called from
+	// several goroutines at once, and does no I/O.
+	Mint(when When, n int, bulk bool) (Run, error)
 }
+
+// When says for which moment a request asks.
+type When struct {
+	Now int64 // when the caller's turn began, Unix ms
+	// Moment is one at which the request had arrived, on the clock of Punctual.Moment; 0 = the caller has not read it.
+	// Only a Punctual looks at it.
+	Moment int64
+	// Redirect asks a Punctual whose ids another server issues to say where, not to fetch them.
+	Redirect bool
+}
+
+// At returns the When of a turn that began at now, Unix ms.
+func At(now int64) When { return When{Now: now} }
 
 // A Reserver is a Source of counted numbers: a client may ask for a whole range of them.
 type Reserver interface {
 	Source
 	// Reserve issues exactly n numbers that follow each other, or none; n is 1 to MaxReserve. Errors
 	// are those of Mint.
-	Reserve(now int64, n int) (Run, error)
+	Reserve(when When, n int) (Run, error)
 }
 
 // A Texter is a Source whose ids are not numbers.

@@ -16,7 +16,7 @@ type Turn struct {
 	// Remote says what happens to requests for ids that another server issues.
 	Remote Remote
 	kept   uint32 // if not 0, the moment of the present request; see Keep
-	moment int64  // of all other requests, see id.Punctual; 0 = nobody has asked for it
+	moment int64  // of all other requests, see id.Punctual; 0 = no request has asked for it
 }
 
 // Remote says what a Turn does about ids that another server issues.
@@ -55,7 +55,7 @@ func (t *Turn) Say(s string) { t.Out = append(t.Out, s...) }
 func (t *Turn) Issue(h Handler, key []byte) (id.Run, error) {
 	t.singles++
 	from := h.Source(key)
-	run, err := from.Mint(t.Now, 1, t.singles > SingleGets)
+	run, err := from.Mint(id.At(t.Now), 1, t.singles > SingleGets)
 	if err != nil {
 		run, err = t.insist(from, 1, false, err)
 	}
@@ -65,7 +65,7 @@ func (t *Turn) Issue(h Handler, key []byte) (id.Run, error) {
 
 // Mint gets ids from a source, see id.Source, and counts nothing.
 func (t *Turn) Mint(from id.Source, n int, bulk bool) (id.Run, error) {
-	run, err := from.Mint(t.Now, n, bulk)
+	run, err := from.Mint(id.At(t.Now), n, bulk)
 	if err != nil {
 		return t.insist(from, n, false, err)
 	}
@@ -74,7 +74,7 @@ func (t *Turn) Mint(from id.Source, n int, bulk bool) (id.Run, error) {
 
 // Reserve gets n numbers, all or none, and counts them. Errors are those of Issue.
 func (t *Turn) Reserve(from id.Reserver, n int) (id.Run, error) {
-	run, err := from.Reserve(t.Now, n)
+	run, err := from.Reserve(id.At(t.Now), n)
 	if err != nil {
 		run, err = t.insist(from, n, true, err)
 	}
@@ -95,10 +95,11 @@ func (t *Turn) insist(from id.Source, n int, whole bool, err error) (run id.Run,
 	if t.kept != 0 { // it is the latest one with these bits
 		moment -= (moment - int64(t.kept)<<momentShift) & (Kept<<momentShift - 1)
 	}
+	when := id.When{Now: t.Now, Moment: moment, Redirect: t.Remote != Fetch}
 	if whole {
-		run, err = p.ReserveAt(moment, n, t.Remote != Fetch)
+		run, err = p.Reserve(when, n)
 	} else {
-		run, err = p.MintAt(moment, n, t.Remote != Fetch)
+		run, err = p.Mint(when, n, false)
 	}
 	if _, ok := err.(id.Elsewhere); ok && t.Remote == Drop {
 		err = id.ErrWait

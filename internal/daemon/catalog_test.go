@@ -398,7 +398,7 @@ type waiting struct{ ready atomic.Bool }
 func (w *waiting) Source(int) id.Source { return w }
 func (w *waiting) Ready(int64) error    { return nil }
 
-func (w *waiting) Mint(int64, int, bool) (id.Run, error) {
+func (w *waiting) Mint(id.When, int, bool) (id.Run, error) {
 	if !w.ready.Load() {
 		return id.Run{}, id.ErrWait
 	}

@@ -82,7 +82,7 @@ var _ id.Reserver = denied("")
 func deny(key []byte) denied { return denied(key[:min(len(key), protocol.MaxKey)]) }
 
 // Mint implements id.Source.
-func (d denied) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.NotPermitted(d) }
+func (d denied) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, id.NotPermitted(d) }
 
 // Reserve implements id.Reserver.
-func (d denied) Reserve(int64, int) (id.Run, error) { return id.Run{}, id.NotPermitted(d) }
+func (d denied) Reserve(id.When, int) (id.Run, error) { return id.Run{}, id.NotPermitted(d) }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
@@ -294,7 +295,7 @@ func servingFrom(p *process) (*process, *Giver) {
 func (p *process) rises() {
 	p.t.Helper()
 	h := p.Windows
-	run, err := h.Issuer.Source(0).Mint(h.Clock.Now(), 1, false)
+	run, err := h.Issuer.Source(0).Mint(id.At(h.Clock.Now()), 1, false)
 	if err != nil || run.First <= p.last {
 		p.t.Errorf("id %d after %d: %v", run.First, p.last, err)
 	}
@@ -303,7 +304,7 @@ func (p *process) rises() {
 
 // issues reports whether it issues ids.
 func (p *process) issues() bool {
-	_, err := p.Windows.Issuer.Source(0).Mint(p.Windows.Clock.Now(), 1, false)
+	_, err := p.Windows.Issuer.Source(0).Mint(id.At(p.Windows.Clock.Now()), 1, false)
 	return err == nil
 }
 

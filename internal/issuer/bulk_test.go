@@ -25,7 +25,7 @@ func (b *testbed) hog(t *testing.T, h id.Source) (ids int) {
 	b.c.Sleep = func(time.Duration) {}
 	defer func() { b.c.Sleep = sleep }()
 	for {
-		run, err := h.Mint(b.now, 100, true)
+		run, err := h.Mint(id.At(b.now), 100, true)
 		var r *Refusal
 		switch {
 		case errors.As(err, &r) && r.Text == "id rate exceeded":
@@ -139,7 +139,7 @@ func TestBulkIsServedAsSoonAsSingleIDs(t *testing.T) {
 		for b.Ready(b.now) != nil || b.Generator(0).Next() > b.now+1000 {
 			b.now++
 		}
-		if _, err := b.Source(0).Mint(b.now, 100, true); err != nil {
+		if _, err := b.Source(0).Mint(id.At(b.now), 100, true); err != nil {
 			t.Errorf("ticks of %d ms: %v", unit, err)
 		}
 	}
@@ -159,14 +159,14 @@ func TestALoopSleepsInVainOnceATurn(t *testing.T) {
 	b.hog(t, greedy)
 	turn := b.now
 	for range 100 {
-		if _, err := h.Mint(turn, 100, true); err == nil {
+		if _, err := h.Mint(id.At(turn), 100, true); err == nil {
 			t.Fatal("others took everything, and yet there were ids")
 		}
 	}
 	if b.slept == 0 || b.slept > MaxWait {
 		t.Errorf("slept %v", b.slept)
 	}
-	if _, err := h.Mint(b.now, 100, true); err == nil || b.slept != 2*MaxWait {
+	if _, err := h.Mint(id.At(b.now), 100, true); err == nil || b.slept != 2*MaxWait {
 		t.Errorf("slept %v in two turns: %v", b.slept, err)
 	}
 }
@@ -190,7 +190,7 @@ func TestBulkSleepsForItsNextTick(t *testing.T) {
 		b.now += c.at
 		h := b.Source(0)
 		b.hog(t, b.source(0))
-		_, err := h.Mint(b.now, 100, true)
+		_, err := h.Mint(id.At(b.now), 100, true)
 		if (err == nil) != c.served || b.slept != c.want {
 			t.Errorf("ticks of %d ms, at %d: slept %v, %v", c.unit, c.at, b.slept, err)
 		}
@@ -213,7 +213,7 @@ func TestAThreadThatWasStoppedIsNotRefused(t *testing.T) {
 			}
 			return start
 		}
-		if _, err := b.Source(0).Mint(start, 2, bulk); err != nil || b.slept != 0 {
+		if _, err := b.Source(0).Mint(id.At(start), 2, bulk); err != nil || b.slept != 0 {
 			t.Errorf("bulk %v: %v after %v", bulk, err, b.slept)
 		}
 	}
@@ -234,7 +234,7 @@ func TestNobodyWaitsForWhatNeverComes(t *testing.T) {
 		}
 		g.Take(b.now, start+1000, perTick) // another loop is first
 	}
-	if _, err := b.Source(0).Mint(b.now, 1, false); err == nil || err.Error() != "id rate exceeded" {
+	if _, err := b.Source(0).Mint(id.At(b.now), 1, false); err == nil || err.Error() != "id rate exceeded" {
 		t.Error(err)
 	}
 }

@@ -172,19 +172,16 @@ func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, 
 	var moment int64 // of this request, see id.Punctual; 0 = the source needs none
 	for left := n; left > 0; {
 		rung := c.bell.Next() // before the source is asked: no Wake may be missed
-		run, err := s.Mint(c.now(), left, n > 1)
+		run, err := s.Mint(id.When{Now: c.now(), Moment: moment}, left, n > 1)
 		if err == id.ErrMoment {
-			p := s.(id.Punctual)
-			if moment == 0 {
-				moment = p.Moment()
-			}
-			run, err = p.MintAt(moment, left, false)
+			moment = s.(id.Punctual).Moment()
+			run, err = s.Mint(id.When{Now: c.now(), Moment: moment}, left, n > 1)
 		}
 		if errors.Is(err, id.ErrWait) {
-			err = wait(ctx, rung)
-			if err == nil {
-				continue
+			if err = wait(ctx, rung); err != nil {
+				return nil, err
 			}
+			continue
 		}
 		if err != nil {
 			return nil, err

@@ -35,7 +35,7 @@ func (o *orders) Source(loop int) id.Source {
 }
 func (o *orders) Ready(int64) error { return o.refuse }
 
-func (o *orders) Mint(_ int64, n int, bulk bool) (id.Run, error) {
+func (o *orders) Mint(_ id.When, n int, bulk bool) (id.Run, error) {
 	o.asked = append(o.asked, bulk)
 	if o.next >= 10 {
 		return id.Run{}, errSpent
@@ -149,7 +149,7 @@ func TestUnknownKeysAreRefused(t *testing.T) {
 			"order": "order", "ids": "ids", "ie": "ie", "1a": "1a", "\r\n": "\r\n", long: long, long + "1": long + "...",
 		} {
 			s := h.Source([]byte(key))
-			_, err := s.Mint(0, 1, false)
+			_, err := s.Mint(id.At(0), 1, false)
 			_, batch := c.Batch(t.Context(), []byte(key), 1)
 			if err != id.UnknownName(text) || batch != err || err.Error() != "no such generator: "+text ||
 				h.Named([]byte(key)) != nil {
@@ -176,7 +176,7 @@ func TestKeysThatMayBeNames(t *testing.T) {
 	away := errors.New("the store is away")
 	for _, unsure := range []error{away, nil} {
 		c.RefuseUnknown(true, unsure)
-		_, err := h.Source([]byte("items")).Mint(0, 1, false)
+		_, err := h.Source([]byte("items")).Mint(id.At(0), 1, false)
 		_, batch := c.Batch(t.Context(), []byte("items"), 1)
 		if want := cmp.Or[error](unsure, id.UnknownName("items")); err != want || batch != want {
 			t.Errorf("unsure is %v: %v, %v", unsure, err, batch)
@@ -186,7 +186,7 @@ func TestKeysThatMayBeNames(t *testing.T) {
 			t.Errorf("unsure is %v: increments ask %v, and it may be declared: %v", unsure, counted, declared)
 		}
 		if counted != nil {
-			if _, err := counted.Reserve(0, 1); err != unsure {
+			if _, err := counted.Reserve(id.At(0), 1); err != unsure {
 				t.Errorf("an increment: %v", err)
 			}
 		}
@@ -236,7 +236,7 @@ type slow struct {
 func (s *slow) Source(int) id.Source { return s }
 func (s *slow) Ready(int64) error    { return nil }
 
-func (s *slow) Mint(_ int64, n int, _ bool) (id.Run, error) {
+func (s *slow) Mint(_ id.When, n int, _ bool) (id.Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -327,8 +327,8 @@ type wakes struct {
 
 func (w *wakes) Source(int) id.Source { return w }
 
-func (w *wakes) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	run, err := w.slow.Mint(now, n, bulk)
+func (w *wakes) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	run, err := w.slow.Mint(when, n, bulk)
 	if err != nil {
 		w.put(1)
 		w.c.Wake()
@@ -355,14 +355,14 @@ type (
 	reporting struct{ orders }
 )
 
-func (r *ranged) Source(int) id.Source                         { return r }
-func (r *ranged) Reserve(now int64, n int) (id.Run, error)     { return id.Run{N: n}, r.refuse }
-func (r *texted) Source(int) id.Source                         { return r }
-func (r *texted) Form() id.Form                                { return id.ULID }
-func (r *reporting) Source(int) id.Source                      { return r }
-func (r *reporting) Issued() uint64                            { return 77 }
-func (r *reporting) Figures(func(figure.Figure)) (c Condition) { return c }
-func (r *reporting) Reserve(now int64, n int) (id.Run, error)  { return id.Run{N: n}, nil }
+func (r *ranged) Source(int) id.Source                           { return r }
+func (r *ranged) Reserve(when id.When, n int) (id.Run, error)    { return id.Run{N: n}, r.refuse }
+func (r *texted) Source(int) id.Source                           { return r }
+func (r *texted) Form() id.Form                                  { return id.ULID }
+func (r *reporting) Source(int) id.Source                        { return r }
+func (r *reporting) Issued() uint64                              { return 77 }
+func (r *reporting) Figures(func(figure.Figure)) (c Condition)   { return c }
+func (r *reporting) Reserve(when id.When, n int) (id.Run, error) { return id.Run{N: n}, nil }
 
 func TestEveryIDIsCountedByItsName(t *testing.T) {
 	_, _, c := newCatalog(t)
@@ -375,21 +375,21 @@ func TestEveryIDIsCountedByItsName(t *testing.T) {
 		if h.Source([]byte("a")) == h.Source([]byte("b")) {
 			t.Error("two names cannot be told apart")
 		}
-		h.Source([]byte("a")).Mint(0, 5, true) // two each, until there are no more
-		h.Source([]byte("b")).Mint(0, 1, true)
-		h.Source([]byte("b")).Mint(0, 1, true)
-		h.Named([]byte("ranged")).(id.Reserver).Reserve(0, 100)
-		h.Named([]byte("ranged")).Mint(0, 1, true)
+		h.Source([]byte("a")).Mint(id.At(0), 5, true) // two each, until there are no more
+		h.Source([]byte("b")).Mint(id.At(0), 1, true)
+		h.Source([]byte("b")).Mint(id.At(0), 1, true)
+		h.Named([]byte("ranged")).(id.Reserver).Reserve(id.At(0), 100)
+		h.Named([]byte("ranged")).Mint(id.At(0), 1, true)
 		if s := h.Named([]byte("texted")).(id.Texter); s.Form() != id.ULID {
 			t.Error(s.Form())
 		}
-		h.Named([]byte("texted")).Mint(0, 1, false)
+		h.Named([]byte("texted")).Mint(id.At(0), 1, false)
 		if h.Source([]byte("own")) != id.Source(own) {
 			t.Error("a Reporter's sources are wrapped")
 		}
 	}
 	r.refuse = errSpent
-	c.Handler(9, nil).Named([]byte("ranged")).(id.Reserver).Reserve(0, 100)
+	c.Handler(9, nil).Named([]byte("ranged")).(id.Reserver).Reserve(id.At(0), 100)
 	if _, ok := c.Handler(9, nil).Named([]byte("orders")).(id.Reserver); ok {
 		t.Error("orders can be reserved")
 	}
@@ -440,17 +440,18 @@ type kindly struct {
 	moments []int64
 }
 
-func (k *kindly) Source(int) id.Source                  { return k }
-func (k *kindly) Ready(int64) error                     { return nil }
-func (k *kindly) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
-func (k *kindly) Where() (id.Elsewhere, bool)           { return id.Elsewhere{}, false }
+func (k *kindly) Source(int) id.Source        { return k }
+func (k *kindly) Ready(int64) error           { return nil }
+func (k *kindly) Where() (id.Elsewhere, bool) { return id.Elsewhere{}, false }
 func (k *kindly) Moment() int64 {
 	k.clock++
 	return k.clock
 }
-func (k *kindly) ReserveAt(int64, int, bool) (id.Run, error) { panic("no Reserve") }
-func (k *kindly) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if k.moments = append(k.moments, moment); len(k.moments) < 3 || redirect {
+func (k *kindly) Mint(when id.When, n int, _ bool) (id.Run, error) {
+	if when.Moment == 0 {
+		return id.Run{}, id.ErrMoment
+	}
+	if k.moments = append(k.moments, when.Moment); len(k.moments) < 3 || when.Redirect {
 		return id.Run{}, id.ErrWait
 	}
 	return id.Run{First: 1, Stride: 1, N: min(n, 2)}, nil

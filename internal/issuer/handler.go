@@ -174,10 +174,10 @@ func (n *names) stranger(key []byte) id.Source {
 type unsettled struct{ why error }
 
 // Mint implements id.Source.
-func (u unsettled) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, u.why }
+func (u unsettled) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, u.why }
 
 // Reserve implements id.Reserver.
-func (u unsettled) Reserve(int64, int) (id.Run, error) { return id.Run{}, u.why }
+func (u unsettled) Reserve(id.When, int) (id.Run, error) { return id.Run{}, u.why }
 
 // unknownName returns the source for a key. It copies no more of a key than tells it apart from names.
 func unknownName(key []byte) id.Source {
@@ -188,7 +188,7 @@ func unknownName(key []byte) id.Source {
 }
 
 // Mint implements id.Source.
-func (n noGenerator) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
+func (n noGenerator) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
 
 // A counted is a source with a count of what it issued.
 type counted struct {
@@ -214,8 +214,8 @@ func (c *counted) as() id.Source {
 }
 
 // Mint implements id.Source.
-func (c *counted) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	run, err := c.source.Mint(now, n, bulk)
+func (c *counted) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	run, err := c.source.Mint(when, n, bulk)
 	if err == nil {
 		c.n.Add(uint64(run.N))
 	}
@@ -223,21 +223,21 @@ func (c *counted) Mint(now int64, n int, bulk bool) (id.Run, error) {
 }
 
 // Mint implements id.Source.
-func (c *countedText) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	return (*counted)(c).Mint(now, n, bulk)
+func (c *countedText) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	return (*counted)(c).Mint(when, n, bulk)
 }
 
 // Form implements id.Texter.
 func (c *countedText) Form() id.Form { return c.source.(id.Texter).Form() }
 
 // Mint implements id.Source.
-func (c *countedRange) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	return (*counted)(c).Mint(now, n, bulk)
+func (c *countedRange) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	return (*counted)(c).Mint(when, n, bulk)
 }
 
 // Reserve implements id.Reserver.
-func (c *countedRange) Reserve(now int64, n int) (id.Run, error) {
-	run, err := c.source.(id.Reserver).Reserve(now, n)
+func (c *countedRange) Reserve(when id.When, n int) (id.Run, error) {
+	run, err := c.source.(id.Reserver).Reserve(when, n)
 	if err == nil {
 		c.n.Add(uint64(n))
 	}

@@ -230,16 +230,16 @@ func (is *Issuer) source(loop int) *source {
 
 // Mint implements id.Source. Bulk is refused before single ids are. The error is a *Refusal or
 // id.ErrWait.
-func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
+func (s *source) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	if g := s.lane.generator.Load(); g != nil { // what take tries first, without its loops
-		if run, err := g.TakeLeaving(now, now, n, s.is.leaves(bulk)); err == nil {
+		if run, err := g.TakeLeaving(when.Now, when.Now, n, s.is.leaves(bulk)); err == nil {
 			return run, nil
 		}
 	}
-	if run, ok := s.take(now, n, bulk); ok {
+	if run, ok := s.take(when.Now, n, bulk); ok {
 		return run, nil
 	}
-	return s.is.insist(s, &s.tired, now, n, bulk)
+	return s.is.insist(s, &s.tired, when.Now, n, bulk)
 }
 
 // why returns why take has no id, and how long to wait.

@@ -43,7 +43,7 @@ func (b *testbed) publish(t *testing.T, lane int, worker uint64, lo, hi int64) *
 
 func (b *testbed) mint(t *testing.T, h id.Source, n int) (first uint64, got int) {
 	t.Helper()
-	run, err := h.Mint(b.now, n, false)
+	run, err := h.Mint(id.At(b.now), n, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestTheClockIsReadAgainBeforeRefusing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.now += 2
-	if _, err := b.Source(0).Mint(turn, 1, false); err != nil {
+	if _, err := b.Source(0).Mint(id.At(turn), 1, false); err != nil {
 		t.Fatal(err)
 	}
 	if b.slept != 0 {
@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newTestbed(1, time.Second, c.layout)
 			c.set(t, b)
-			_, err := b.Source(0).Mint(b.now, 1, false)
+			_, err := b.Source(0).Mint(id.At(b.now), 1, false)
 			if r, ok := err.(*Refusal); !ok || *r != c.want {
 				t.Fatalf("%v, want %q", err, c.want.Text)
 			}
@@ -222,7 +222,7 @@ func TestManyHandlersNeverShareAnID(t *testing.T) {
 			h := b.Source(loop)
 			var ids []uint64
 			for i := range 2000 {
-				run, err := h.Mint(start, 1+i%7, i%7 > 0)
+				run, err := h.Mint(id.At(start), 1+i%7, i%7 > 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -276,7 +276,7 @@ func TestALaneIsExtendedAndSealed(t *testing.T) {
 	if last := b.Seal(0); last != start || b.Position() != start {
 		t.Errorf("sealed at %d, position %d, want %d", last, b.Position(), start)
 	}
-	if _, err := b.Source(0).Mint(b.now, 1, false); err == nil {
+	if _, err := b.Source(0).Mint(id.At(b.now), 1, false); err == nil {
 		t.Error("an id after Seal")
 	}
 }
@@ -293,7 +293,7 @@ func BenchmarkMint(b *testing.B) {
 			h := bed.Source(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := h.Mint(start, n, n > 1); err != nil {
+				if _, err := h.Mint(id.At(start), n, n > 1); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -39,7 +39,7 @@ func TestARequestWaitsForALateExtension(t *testing.T) {
 				b, woken := lateTestbed(t)
 				s := source(b)
 				for range 3 {
-					if r, err := s.Mint(b.now, 1, bulk); err != id.ErrWait {
+					if r, err := s.Mint(id.At(b.now), 1, bulk); err != id.ErrWait {
 						t.Errorf("%s: %v, %v", what, r, err)
 					}
 					time.Sleep(50 * time.Millisecond)
@@ -50,7 +50,7 @@ func TestARequestWaitsForALateExtension(t *testing.T) {
 				if *woken != 1 || b.Refused(LeaseExpired) != 0 {
 					t.Errorf("%s: woken %d times, %d refused", what, *woken, b.Refused(LeaseExpired))
 				}
-				if r, err := s.Mint(b.now, 1, bulk); err != nil || r.N != 1 {
+				if r, err := s.Mint(id.At(b.now), 1, bulk); err != nil || r.N != 1 {
 					t.Errorf("%s: %v, %v", what, r, err)
 				}
 			})
@@ -65,13 +65,13 @@ func TestALateExtensionIsNotAwaitedForLong(t *testing.T) {
 		s := b.Source(0)
 		refused := func() {
 			t.Helper()
-			if r, err := s.Mint(b.now, 1, false); err == nil || err.Error() != "lease expired 0.3s ago" || b.Late() {
+			if r, err := s.Mint(id.At(b.now), 1, false); err == nil || err.Error() != "lease expired 0.3s ago" || b.Late() {
 				t.Errorf("%v, %v", r, err)
 			}
 		}
 		waits := func() {
 			t.Helper()
-			if r, err := s.Mint(b.now, 1, false); err != id.ErrWait || !b.Late() {
+			if r, err := s.Mint(id.At(b.now), 1, false); err != id.ErrWait || !b.Late() {
 				t.Errorf("%v, %v", r, err)
 			}
 		}
@@ -89,7 +89,7 @@ func TestALateExtensionIsNotAwaitedForLong(t *testing.T) {
 		if err := b.Extend(0, start+2003, b.now+1000); err != nil || *woken != 1 || b.Late() {
 			t.Errorf("%v, woken %d times", err, *woken)
 		}
-		if _, err := s.Mint(b.now, 1, false); err != nil {
+		if _, err := s.Mint(id.At(b.now), 1, false); err != nil {
 			t.Error(err)
 		}
 		b.now += 1300
@@ -112,7 +112,8 @@ func TestNobodyWaitsForWhatNoExtensionEnds(t *testing.T) {
 	} {
 		b, _ := lateTestbed(t)
 		c.then(b)
-		if _, err := b.Source(0).Mint(b.now, 1, false); err == nil || !strings.HasPrefix(err.Error(), c.want) || b.Late() {
+		_, err := b.Source(0).Mint(id.At(b.now), 1, false)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || b.Late() {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -204,11 +204,11 @@ type otherSource struct {
 }
 
 // Mint implements id.Source.
-func (s *otherSource) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	if run, ok := s.take(now, n, bulk); ok {
+func (s *otherSource) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	if run, ok := s.take(when.Now, n, bulk); ok {
 		return run, nil
 	}
-	return s.kind.is.insist(s, &s.tired, now, n, bulk)
+	return s.kind.is.insist(s, &s.tired, when.Now, n, bulk)
 }
 
 // take tries the lanes in the order in which source.take does.

@@ -76,7 +76,7 @@ func TestNoLayoutTakesTheOthersIDs(t *testing.T) {
 				if _, ok := others.take(b.now, 1, false); !ok {
 					t.Fatalf("no ids of %s in a new tick", l)
 				}
-				if r, err := k.Source(0).Mint(b.now, 3, true); err == nil && l.Decompose(r.First).Worker != 7 {
+				if r, err := k.Source(0).Mint(id.At(b.now), 3, true); err == nil && l.Decompose(r.First).Worker != 7 {
 					t.Fatalf("%+v", l.Decompose(r.First))
 				}
 			}
@@ -116,7 +116,7 @@ func TestOtherLayoutsAreRefusedAsIDsAre(t *testing.T) {
 		b := newTestbed(1, time.Second, generator.Katsubushi())
 		c.set(t, b)
 		k := mustSnowflake(t, b, generator.JS53())
-		_, err := k.Source(0).Mint(b.now, 1, false)
+		_, err := k.Source(0).Mint(id.At(b.now), 1, false)
 		if r, ok := err.(*Refusal); !ok || *r != c.want || b.Refused(c.want.Reason) != 1 {
 			t.Errorf("%s: %v, %d counted, want %s", c.name, err, b.Refused(c.want.Reason), c.want.Text)
 		}
@@ -144,7 +144,7 @@ func TestManyLoopsNeverShareAnIDOfAnotherLayout(t *testing.T) {
 				if i == 1000 {
 					halves.Done()
 				}
-				r, err := mustSnowflake(t, b, l).Source(loop/2).Mint(start, 1+i%7, i%7 > 0)
+				r, err := mustSnowflake(t, b, l).Source(loop/2).Mint(id.At(start), 1+i%7, i%7 > 0)
 				if err != nil {
 					t.Error(err)
 					continue
@@ -187,7 +187,7 @@ func TestAnotherLayoutFollowsItsLane(t *testing.T) {
 	for _, worker := range []uint64{3, 4, 3} {
 		b.publish(t, 0, worker, b.now, math.MaxInt64)
 		for range 3 {
-			r, err := s.Mint(b.now, 1, false)
+			r, err := s.Mint(id.At(b.now), 1, false)
 			if p := l.Decompose(r.First); err != nil || p.Worker != worker || p.Time.UnixMilli() < b.now {
 				t.Fatalf("worker id %d: %+v, %v", worker, p, err)
 			}
@@ -232,7 +232,7 @@ func TestPlacesAreCarried(t *testing.T) {
 		s := mustSnowflake(t, b, l).Source(0)
 		b.Carry(places)
 		b.publish(t, 0, 1, last+1, math.MaxInt64)
-		r, err := s.Mint(b.now, 1, false)
+		r, err := s.Mint(id.At(b.now), 1, false)
 		if c.carried && (err != nil || r.First <= first) {
 			t.Errorf("%s: %d after %d: %v", c.what, r.First, first, err)
 		}
@@ -242,7 +242,7 @@ func TestPlacesAreCarried(t *testing.T) {
 		// The next window of that worker id is another lease.
 		last = b.Seal(0)
 		b.publish(t, 0, 1, last+1, math.MaxInt64)
-		if _, err := s.Mint(b.now, 1, false); err == nil {
+		if _, err := s.Mint(id.At(b.now), 1, false); err == nil {
 			t.Errorf("%s: in the next window too", c.what)
 		}
 	}
@@ -253,7 +253,7 @@ func TestOtherLayoutsAllocateNothing(t *testing.T) {
 	b.publish(t, 0, 1, start-1000, math.MaxInt64)
 	s := mustSnowflake(t, b, generator.Instagram()).Source(0)
 	var r id.Run
-	if n := testing.AllocsPerRun(1000, func() { r, _ = s.Mint(start, 3, false) }); n != 0 || r.N != 3 {
+	if n := testing.AllocsPerRun(1000, func() { r, _ = s.Mint(id.At(start), 3, false) }); n != 0 || r.N != 3 {
 		t.Errorf("%v allocations, %+v", n, r)
 	}
 }

@@ -49,7 +49,7 @@ func TestNoNumberOfALayoutIsRepeatedAfterARestart(t *testing.T) {
 					}
 				}
 				l := all[rng.IntN(len(all))]
-				r, err := sources[l].Mint(b.now, 1+rng.IntN(3000), rng.IntN(2) == 0)
+				r, err := sources[l].Mint(id.At(b.now), 1+rng.IntN(3000), rng.IntN(2) == 0)
 				var refusal *Refusal
 				if err != nil && !errors.As(err, &refusal) {
 					t.Fatalf("seed %d: %v", seed, err)

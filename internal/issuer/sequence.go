@@ -65,7 +65,7 @@ func NewSequence(c SequenceConfig) *Sequence {
 func (s *Sequence) Source(int) id.Source { return s }
 
 // Mint implements id.Source. A sequence has no bulk: it has no rate to share.
-func (s *Sequence) Mint(_ int64, n int, _ bool) (id.Run, error) {
+func (s *Sequence) Mint(_ id.When, n int, _ bool) (id.Run, error) {
 	run, err := s.values.Take(n)
 	if err != nil {
 		return s.insist(n, false)
@@ -74,7 +74,7 @@ func (s *Sequence) Mint(_ int64, n int, _ bool) (id.Run, error) {
 }
 
 // Reserve implements id.Reserver.
-func (s *Sequence) Reserve(_ int64, n int) (id.Run, error) {
+func (s *Sequence) Reserve(_ id.When, n int) (id.Run, error) {
 	run, err := s.values.Reserve(n)
 	if err != nil {
 		return s.insist(n, true)

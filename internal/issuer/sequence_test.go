@@ -29,8 +29,8 @@ func newSequenceBed(d counter.Definition) *sequenceBed {
 
 func (b *sequenceBed) wantError(t *testing.T, text string) {
 	t.Helper()
-	_, err := b.Mint(0, 1, false)
-	_, err2 := b.Reserve(0, 1)
+	_, err := b.Mint(id.At(0), 1, false)
+	_, err2 := b.Reserve(id.At(0), 1)
 	if err == nil || err2 == nil || err.Error() != text || err2.Error() != text {
 		t.Errorf("%v, %v, want %s", err, err2, text)
 	}
@@ -69,13 +69,13 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 		if left, short := b.Left(); left != 10 || short != 0 {
 			t.Errorf("%d left, %d asked for", left, short)
 		}
-		if run, err := b.Mint(0, 20, true); err != nil || run.First != 1 || run.N != 10 {
+		if run, err := b.Mint(id.At(0), 20, true); err != nil || run.First != 1 || run.N != 10 {
 			t.Errorf("%+v, %v", run, err)
 		}
 		time.Sleep(time.Hour)
 		b.rung = 0
 		b.wantError(t, wait)
-		if _, err := b.Reserve(0, 7); err != id.ErrWait {
+		if _, err := b.Reserve(id.At(0), 7); err != id.ErrWait {
 			t.Error(err)
 		}
 		b.Append(11, 16)
@@ -83,7 +83,7 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 			t.Errorf("%d left, %d asked for, rang %d times", left, short, b.rung)
 		}
 		b.Append(17, 17)
-		if run, err := b.Reserve(0, 7); err != nil || run.First != 11 || run.N != 7 {
+		if run, err := b.Reserve(id.At(0), 7); err != nil || run.First != 11 || run.N != 7 {
 			t.Errorf("%+v, %v", run, err)
 		}
 		facts := map[string]any{"": 1e6 * 86400, "order": "free",
@@ -107,11 +107,11 @@ func TestABlockThatIsUsedUpAtOnceEndsTheWait(t *testing.T) {
 		var s *Sequence
 		var err error
 		s = NewSequence(SequenceConfig{Definition: allOrders, MaxWait: time.Second, Ring: func() {}, Wake: func() {
-			s.Mint(0, 10, false)
-			_, err = s.Mint(0, 1, false)
+			s.Mint(id.At(0), 10, false)
+			_, err = s.Mint(id.At(0), 1, false)
 		}})
-		askFor(2*time.Second, func() { s.Mint(0, 1, false) })
-		if _, err := s.Mint(0, 1, false); err == nil || err == id.ErrWait {
+		askFor(2*time.Second, func() { s.Mint(id.At(0), 1, false) })
+		if _, err := s.Mint(id.At(0), 1, false); err == nil || err == id.ErrWait {
 			t.Fatal(err)
 		}
 		if s.Append(1, 10); err != id.ErrWait {
@@ -129,7 +129,7 @@ func TestIssuedNeverFalls(t *testing.T) {
 		defer close(done)
 		for lo := uint64(1); lo < 30_000*1000; lo += 1000 { // a block with a gap after it, whose rest is passed over
 			s.Append(lo, lo+499)
-			s.Mint(0, 400, false)
+			s.Mint(id.At(0), 400, false)
 			s.Raise(lo + 500)
 		}
 	}()
@@ -167,11 +167,11 @@ func TestWhatASequenceSaysWhenThereIsNoHope(t *testing.T) {
 		b.Refuse(c.why)
 		if c.seal {
 			b.Seal()
-		} else if run, err := b.Mint(0, 9, false); err != nil || run.N != 3 { // what is there is issued
+		} else if run, err := b.Mint(id.At(0), 9, false); err != nil || run.N != 3 { // what is there is issued
 			t.Errorf("%v: %+v, %v", c.why, run, err)
 		}
 		b.wantError(t, c.text)
-		_, err := b.Mint(0, 1, false)
+		_, err := b.Mint(id.At(0), 1, false)
 		if final, ok := err.(interface{ Final() bool }); ok != c.good || ok && !final.Final() {
 			t.Errorf("%v: for good = %v", err, ok)
 		}
@@ -187,7 +187,7 @@ func TestWhatASequenceSaysWhenThereIsNoHope(t *testing.T) {
 func TestARefusalIsOneLine(t *testing.T) {
 	b := newSequenceBed(allOrders)
 	b.Refuse(errors.Join(counter.ErrForeign, errors.New("a\r\nb")))
-	_, err := b.Mint(0, 1, false)
+	_, err := b.Mint(id.At(0), 1, false)
 	if err == nil || strings.ContainsAny(err.Error(), "\r\n") || !strings.HasSuffix(err.Error(), "; a; b") {
 		t.Errorf("%q", err)
 	}
@@ -198,13 +198,14 @@ func TestASequenceAllocatesNothing(t *testing.T) {
 	b.Append(1, 1<<40)
 	s := b.Source(1).(id.Reserver)
 	if n := testing.AllocsPerRun(1000, func() {
-		s.Mint(0, 3, true)
-		s.Reserve(0, 2)
+		s.Mint(id.At(0), 3, true)
+		s.Reserve(id.At(0), 2)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	b = newSequenceBed(allOrders)
-	if n := testing.AllocsPerRun(1000, func() { b.Mint(0, 1, false) }); n != 0 { // 10,000 parked connections ask often
+	// 10,000 parked connections ask often
+	if n := testing.AllocsPerRun(1000, func() { b.Mint(id.At(0), 1, false) }); n != 0 {
 		t.Errorf("%v allocations to say wait", n)
 	}
 }
@@ -215,7 +216,7 @@ func BenchmarkMintSequence(b *testing.B) {
 	s := bed.Source(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Mint(0, 1, false); err != nil {
+		if _, err := s.Mint(id.At(0), 1, false); err != nil {
 			b.Fatal(err)
 		}
 	}

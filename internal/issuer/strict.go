@@ -179,38 +179,38 @@ func (s *Strict) collect(moment int64, n int) (run id.Run, err error, ok bool) {
 // Source implements Kind. All loops share one source.
 func (s *Strict) Source(int) id.Source { return s }
 
-// Mint implements id.Source.
-func (s *Strict) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
-
-// Reserve implements id.Reserver.
-func (s *Strict) Reserve(int64, int) (id.Run, error) { return id.Run{}, id.ErrMoment }
-
 // Moment implements id.Punctual.
 func (s *Strict) Moment() int64 { return s.c.Moment() }
 
-// MintAt implements id.Punctual.
-func (s *Strict) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if st := s.standing.Load(); st.term != nil && !st.owed && moment < st.until() {
+// Mint implements id.Source.
+func (s *Strict) Mint(when id.When, n int, _ bool) (id.Run, error) {
+	if when.Moment == 0 {
+		return id.Run{}, id.ErrMoment
+	}
+	if st := s.standing.Load(); st.term != nil && !st.owed && when.Moment < st.until() {
 		if run, err := st.term.values.Take(n); err == nil {
 			return run, nil
 		}
 	}
-	return s.insist(moment, n, false, redirect)
+	return s.insist(when, n, false)
 }
 
-// ReserveAt implements id.Punctual.
-func (s *Strict) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if st := s.standing.Load(); st.term != nil && !st.owed && moment < st.until() {
+// Reserve implements id.Reserver.
+func (s *Strict) Reserve(when id.When, n int) (id.Run, error) {
+	if when.Moment == 0 {
+		return id.Run{}, id.ErrMoment
+	}
+	if st := s.standing.Load(); st.term != nil && !st.owed && when.Moment < st.until() {
 		if run, err := st.term.values.Reserve(n); err == nil {
 			return run, nil
 		}
 	}
-	return s.insist(moment, n, true, redirect)
+	return s.insist(when, n, true)
 }
 
 // insist does what it takes to get values, as far as nobody has to wait for it.
-func (s *Strict) insist(moment int64, n int, whole, redirect bool) (run id.Run, err error) {
-	st := s.standing.Load()
+func (s *Strict) insist(when id.When, n int, whole bool) (run id.Run, err error) {
+	st, moment, redirect := s.standing.Load(), when.Moment, when.Redirect
 	if st.owed {
 		if run, err, ok := s.collect(moment, n); ok {
 			return run, err
@@ -219,9 +219,9 @@ func (s *Strict) insist(moment int64, n int, whole, redirect bool) (run id.Run, 
 	switch {
 	case st.term != nil && moment < st.until():
 		if whole {
-			return st.term.Reserve(0, n)
+			return st.term.Reserve(when, n)
 		}
-		return st.term.Mint(0, n, false)
+		return st.term.Mint(when, n, false)
 	case st.term != nil:
 		return run, s.lapsed(st.until())
 	case st.address == "":

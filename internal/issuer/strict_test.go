@@ -101,7 +101,7 @@ func (b *strictBed) lead(limit time.Duration) counter.Issuer {
 // want expects n values from first on, or 0 for id.ErrWait.
 func (b *strictBed) want(moment int64, n int, first uint64) {
 	b.t.Helper()
-	run, err := b.MintAt(moment, n, false)
+	run, err := b.Mint(id.When{Moment: moment}, n, false)
 	if first == 0 && err != id.ErrWait || first > 0 && (err != nil || run.First != first || run.N != n) {
 		b.t.Errorf("%+v, %v, want %d values from %d", run, err, n, first)
 	}
@@ -109,8 +109,8 @@ func (b *strictBed) want(moment int64, n int, first uint64) {
 
 func (b *strictBed) wantError(moment int64, redirect bool, want error) {
 	b.t.Helper()
-	_, err := b.MintAt(moment, 1, redirect)
-	_, err2 := b.ReserveAt(moment, 1, redirect)
+	_, err := b.Mint(id.When{Moment: moment, Redirect: redirect}, 1, false)
+	_, err2 := b.Reserve(id.When{Moment: moment, Redirect: redirect}, 1)
 	if fmt.Sprint(err) != want.Error() || fmt.Sprint(err2) != want.Error() {
 		b.t.Errorf("%v, %v, want %v", err, err2, want)
 	}
@@ -136,10 +136,10 @@ func (b *strictBed) wantFacts(want map[string]any) {
 func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newStrictBed(t, strictOrders)
-		if _, err := b.Mint(0, 1, false); err != id.ErrMoment {
+		if _, err := b.Mint(id.At(0), 1, false); err != id.ErrMoment {
 			t.Error(err)
 		}
-		if _, err := b.Reserve(0, 1); err != id.ErrMoment {
+		if _, err := b.Reserve(id.At(0), 1); err != id.ErrMoment {
 			t.Error(err)
 		}
 		one := b.lead(4 * time.Second)
@@ -149,13 +149,13 @@ func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 		}
 		one.Append(1, 20)
 		b.want(early, 2, 1)
-		if run, err := b.ReserveAt(early, 3, true); err != nil || run.First != 3 || run.N != 3 {
+		if run, err := b.Reserve(id.When{Moment: early, Redirect: true}, 3); err != nil || run.First != 3 || run.N != 3 {
 			t.Error(run, err)
 		}
 		time.Sleep(3999 * time.Millisecond)
 		b.want(b.until-1, 1, 6)
 		b.want(b.until, 1, 0)
-		if run, err := b.ReserveAt(b.until, 1, true); err != id.ErrWait {
+		if run, err := b.Reserve(id.When{Moment: b.until, Redirect: true}, 1); err != id.ErrWait {
 			t.Error(run, err)
 		}
 		askFor(time.Second, func() { b.want(b.until, 1, 0) })
@@ -385,11 +385,11 @@ func TestAFollowerFetchesFromTheLeader(t *testing.T) {
 		b.want(50, 1, 0)
 		b.call("h:1", 1).answer(300, nil)
 		b.want(50, 1, 300)
-		if run, err := b.ReserveAt(60, 1000, false); err != id.ErrWait {
+		if run, err := b.Reserve(id.When{Moment: 60}, 1000); err != id.ErrWait {
 			t.Error(run, err)
 		}
 		b.call("h:1", 1000).answer(1300, nil)
-		if run, err := b.ReserveAt(60, 1000, false); err != nil || run.First != 301 || run.N != 1000 {
+		if run, err := b.Reserve(id.When{Moment: 60}, 1000); err != nil || run.First != 301 || run.N != 1000 {
 			t.Error(run, err)
 		}
 		b.want(b.Moment(), 70_000, 0)
@@ -431,7 +431,7 @@ func TestALeaderThatDoesNotAnswer(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		b.wantError(early, false, errors.New("sequence orders: no value from its leader h:1 for 1.0s: connection refused"))
 		time.Sleep(time.Nanosecond)
-		if _, err := b.MintAt(gone, 7, false); err == id.ErrWait {
+		if _, err := b.Mint(id.When{Moment: gone}, 7, false); err == id.ErrWait {
 			t.Error(err)
 		}
 		b.want(late, 1, 0)
@@ -541,7 +541,8 @@ func TestANewLeaderCollectsWhatTheOldOneIssued(t *testing.T) {
 			b.want(asked, 2, 0)
 			b.want(asked+1, 1, base+30)
 			late.answer(base+21, nil)
-			if run, err := b.ReserveAt(asked, 2, true); err != nil || run.First != base+20 || run.N != 2 {
+			run, err := b.Reserve(id.When{Moment: asked, Redirect: true}, 2)
+			if err != nil || run.First != base+20 || run.N != 2 {
 				t.Error(run, err)
 			}
 			b.want(asked, 2, base+31) // another request on the same connection
@@ -588,7 +589,7 @@ func TestAFollowerOfASequenceThatHasEnded(t *testing.T) {
 			b.Follow("h:1")
 			b.want(1, 1, 0)
 			b.call("h:1", 1).answer(0, answer)
-			_, err := b.MintAt(1, 1, false)
+			_, err := b.Mint(id.When{Moment: 1}, 1, false)
 			if fmt.Sprint(err) != "sequence orders has ended at 9" || !isFinal(err) || b.Ready(0) != nil {
 				t.Error(answer, err)
 			}
@@ -617,7 +618,7 @@ func TestTakesWhileTermsChange(t *testing.T) {
 				}
 				term := begun.Load()
 				moment := b.Moment()
-				run, err := b.MintAt(moment, 2, false)
+				run, err := b.Mint(id.When{Moment: moment}, 2, false)
 				if err != nil {
 					continue
 				}
@@ -661,20 +662,20 @@ func TestAStrictSequenceAllocatesNothing(t *testing.T) {
 	b.lead(time.Hour).Append(1, 1<<40)
 	s := b.Source(1).(id.Punctual)
 	if n := testing.AllocsPerRun(1000, func() {
-		s.MintAt(s.Moment(), 3, false)
-		s.ReserveAt(5, 2, true)
-		s.Mint(0, 1, false)
+		s.Mint(id.When{Moment: s.Moment()}, 3, false)
+		s.Reserve(id.When{Moment: 5, Redirect: true}, 2)
+		s.Mint(id.At(0), 1, false)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	b.HandOver()
-	if n := testing.AllocsPerRun(1000, func() { b.MintAt(b.Moment(), 1, false) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { b.Mint(id.When{Moment: b.Moment()}, 1, false) }); n != 0 {
 		t.Errorf("%v allocations to say wait", n)
 	}
 	b.Follow("h:1")
 	moment := b.Moment()
-	b.MintAt(moment, 1, false)
-	if n := testing.AllocsPerRun(1000, func() { b.MintAt(moment, 1, false) }); n != 0 {
+	b.Mint(id.When{Moment: moment}, 1, false)
+	if n := testing.AllocsPerRun(1000, func() { b.Mint(id.When{Moment: moment}, 1, false) }); n != 0 {
 		t.Errorf("%v allocations to ask again", n)
 	}
 }
@@ -691,7 +692,7 @@ func TestValuesThatDoNotRise(t *testing.T) {
 		}
 		refuses := func(text string) {
 			t.Helper()
-			if _, err := b.MintAt(b.Moment(), 3, false); err == nil || err.Error() != text {
+			if _, err := b.Mint(id.When{Moment: b.Moment()}, 3, false); err == nil || err.Error() != text {
 				t.Errorf("%v, want %s", err, text)
 			}
 		}

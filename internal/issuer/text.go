@@ -48,8 +48,8 @@ type uuid4Source struct{ random *random }
 func (s *uuid4Source) Form() id.Form { return id.UUID }
 
 // Mint implements id.Source. It issues one id, and never refuses.
-func (s *uuid4Source) Mint(now int64, _ int, _ bool) (id.Run, error) {
-	return generator.UUID4(s.random.two(now)), nil
+func (s *uuid4Source) Mint(when id.When, _ int, _ bool) (id.Run, error) {
+	return generator.UUID4(s.random.two(when.Now)), nil
 }
 
 // A text is a kind whose ids are made of the ids of the lanes.
@@ -98,14 +98,14 @@ type textSource struct {
 func (s *textSource) Form() id.Form { return s.kind.layout.Kind().Form() }
 
 // Mint implements id.Source. It issues one id. Errors are those of the lanes.
-func (s *textSource) Mint(now int64, _ int, bulk bool) (id.Run, error) {
-	run, err := s.lanes.Mint(now, 1, bulk)
+func (s *textSource) Mint(when id.When, _ int, bulk bool) (id.Run, error) {
+	run, err := s.lanes.Mint(when, 1, bulk)
 	if err != nil {
 		return id.Run{}, err
 	}
-	if !s.kind.layout.Fits(run.First) { // nobody gets the number
+	if !s.kind.layout.Fits(run.First) { // no client gets the number
 		s.kind.is.refused[TimeFieldEnd].Add(1)
 		return id.Run{}, s.kind.ended()
 	}
-	return s.kind.layout.Make(run.First, s.random.one(now)), nil
+	return s.kind.layout.Make(run.First, s.random.one(when.Now)), nil
 }

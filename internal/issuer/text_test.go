@@ -34,7 +34,7 @@ func mustKind(t testing.TB, k Kind, err error) Kind {
 // textOf mints one text.
 func textOf(t testing.TB, s id.Source, now int64) id.Run {
 	t.Helper()
-	r, err := s.Mint(now, 1, false)
+	r, err := s.Mint(id.At(now), 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func burst(t *testing.T, b *testbed, k Kind, each int) (all []pair) {
 		s := k.Source(g / 2)
 		wg.Go(func() {
 			for range each {
-				r, err := s.Mint(b.now, 1, false)
+				r, err := s.Mint(id.At(b.now), 1, false)
 				if err != nil {
 					t.Error(err)
 					return
@@ -168,8 +168,8 @@ func TestTextsAreRefusedAsIDsAre(t *testing.T) {
 			},
 		} {
 			set()
-			_, want := b.Source(0).Mint(b.now, 1, false)
-			_, got := s.Mint(b.now, 1, false)
+			_, want := b.Source(0).Mint(id.At(b.now), 1, false)
+			_, got := s.Mint(id.At(b.now), 1, false)
 			if r, ok := got.(*Refusal); !ok || *r != *want.(*Refusal) {
 				t.Errorf("%s: %v, an id: %v", c.name, got, want)
 			}
@@ -197,7 +197,7 @@ func TestObjectIDsEndIn2106(t *testing.T) {
 	s := mustKind(t, kind, err).Source(0)
 	textOf(t, s, b.now)
 	b.now = 1000 << 32
-	_, err = s.Mint(b.now, 1, false)
+	_, err = s.Mint(id.At(b.now), 1, false)
 	want := Refusal{TimeFieldEnd, "the time field of objectid ended 2106-02-07"}
 	if r, ok := err.(*Refusal); !ok || *r != want {
 		t.Errorf("%v", err)
@@ -303,7 +303,7 @@ func TestTextsAllocateNothing(t *testing.T) {
 		s, now := k.Source(1), b.now
 		if n := testing.AllocsPerRun(5000, func() {
 			now++ // over several seeds
-			if _, err := s.Mint(now, 1, false); err != nil {
+			if _, err := s.Mint(id.At(now), 1, false); err != nil {
 				t.Fatal(err)
 			}
 		}); n != 0 {
@@ -328,7 +328,7 @@ func BenchmarkMintText(b *testing.B) {
 			s, out := k.Source(0), make([]byte, 0, id.Room)
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := s.Mint(start, 1, false)
+				r, err := s.Mint(id.At(start), 1, false)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -217,7 +217,7 @@ func begunAfter(t *testing.T, c Config, d time.Duration) *Holder {
 
 // id issues one id.
 func (h *Holder) id() (uint64, error) {
-	run, err := h.Issuer.Source(0).Mint(h.Clock.Now(), 1, false)
+	run, err := h.Issuer.Source(0).Mint(id.At(h.Clock.Now()), 1, false)
 	return run.First, err
 }
 

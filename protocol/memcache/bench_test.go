@@ -14,7 +14,7 @@ type counting struct{ next, stride uint64 }
 
 func (c *counting) Source([]byte) id.Source { return c }
 func (c *counting) Named([]byte) id.Source  { return nil }
-func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
+func (c *counting) Mint(_ id.When, n int, _ bool) (id.Run, error) {
 	first := c.next
 	c.next += uint64(n) * c.stride
 	return id.Run{First: first, Stride: c.stride, N: n}, nil

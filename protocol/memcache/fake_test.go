@@ -98,7 +98,7 @@ func (f *sifting) Sieve() (rest id.Source, sieve *[256]uint64) {
 // A fakeCounter is a source whose ids can be reserved.
 type fakeCounter struct{ *fakeSource }
 
-func (c fakeCounter) Reserve(now int64, n int) (id.Run, error) {
+func (c fakeCounter) Reserve(when id.When, n int) (id.Run, error) {
 	f := c.fake
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("reserve %d*%d", n, c.number))
@@ -120,8 +120,8 @@ type fakeTexter struct {
 
 func (t fakeTexter) Form() id.Form { return t.form }
 
-func (t fakeTexter) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	run, err := t.fakeSource.Mint(now, 1, bulk)
+func (t fakeTexter) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	run, err := t.fakeSource.Mint(when, 1, bulk)
 	if err != nil {
 		return run, err
 	}
@@ -154,14 +154,14 @@ func (f *fake) issue(source, n int) id.Run {
 
 type noGenerator string
 
-func (n noGenerator) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
+func (n noGenerator) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
 
 type fakeSource struct {
 	*fake
 	number int
 }
 
-func (f *fakeSource) Mint(_ int64, n int, bulk bool) (id.Run, error) {
+func (f *fakeSource) Mint(_ id.When, n int, bulk bool) (id.Run, error) {
 	source := f.number
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source)+map[bool]string{true: " bulk"}[bulk])

@@ -14,7 +14,7 @@ import (
 type punctual struct {
 	fakeCounter
 	clock  int64    // ns; each look at it takes a second
-	script string   // of the MintAts and ReserveAts to come
+	script string   // of the Mints and Reserves to come that have a moment
 	asked  []string // the moments of all, in seconds
 	reads  int      // of the clock
 }
@@ -33,9 +33,7 @@ func (p *punctual) Named(key []byte) id.Source {
 	return p.fake.Named(key)
 }
 
-func (p *punctual) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
-func (p *punctual) Reserve(int64, int) (id.Run, error)    { return id.Run{}, id.ErrMoment }
-func (p *punctual) Where() (id.Elsewhere, bool)           { return id.Elsewhere{}, false }
+func (p *punctual) Where() (id.Elsewhere, bool) { return id.Elsewhere{}, false }
 func (p *punctual) Moment() int64 {
 	p.reads++
 	p.clock += 1e9
@@ -43,23 +41,26 @@ func (p *punctual) Moment() int64 {
 }
 func (p *punctual) Stats(g []byte, e func(_, _ string)) bool { return p.fake.Stats(g, e) }
 
-func (p *punctual) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if err := p.ask(moment, redirect); err != nil {
+func (p *punctual) Mint(when id.When, n int, _ bool) (id.Run, error) {
+	if err := p.ask(when); err != nil {
 		return id.Run{}, err
 	}
-	return p.fakeSource.Mint(0, min(n, 2), false)
+	return p.fakeSource.Mint(id.At(0), min(n, 2), false)
 }
 
-func (p *punctual) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if err := p.ask(moment, redirect); err != nil {
+func (p *punctual) Reserve(when id.When, n int) (id.Run, error) {
+	if err := p.ask(when); err != nil {
 		return id.Run{}, err
 	}
-	return p.fakeCounter.Reserve(0, n)
+	return p.fakeCounter.Reserve(id.At(0), n)
 }
 
-func (p *punctual) ask(moment int64, redirect bool) error {
-	word := fmt.Sprint(moment / 1e9)
-	if redirect {
+func (p *punctual) ask(when id.When) error {
+	if when.Moment == 0 {
+		return id.ErrMoment
+	}
+	word := fmt.Sprint(when.Moment / 1e9)
+	if when.Redirect {
 		word += " or where"
 	}
 	p.asked = append(p.asked, word)
@@ -68,7 +69,7 @@ func (p *punctual) ask(moment int64, redirect bool) error {
 		next, p.script = p.script[0], p.script[1:]
 	}
 	switch {
-	case next == 'e' && redirect:
+	case next == 'e' && when.Redirect:
 		return id.Elsewhere{Slot: 7, Address: "h:1"}
 	case next == 'w' || next == 'e':
 		return id.ErrWait
@@ -175,9 +176,11 @@ type tells struct {
 
 func (c tells) Source([]byte) id.Source { return c }
 
-func (c tells) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
-	*c.moments = append(*c.moments, moment)
-	return c.punctual.MintAt(moment, n, redirect)
+func (c tells) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	if when.Moment != 0 {
+		*c.moments = append(*c.moments, when.Moment)
+	}
+	return c.punctual.Mint(when, n, bulk)
 }
 
 // Over UDP nobody fetches ids from another server: the client asks again, and they would be lost.

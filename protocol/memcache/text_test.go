@@ -272,8 +272,8 @@ type refuser struct {
 	why error
 }
 
-func (r refuser) Source([]byte) id.Source               { return r }
-func (r refuser) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, r.why }
+func (r refuser) Source([]byte) id.Source                 { return r }
+func (r refuser) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, r.why }
 
 // TestReasonsReachNoTerminal: whatever runs at a store's address can put its own text into a reason, which a
 // client may print.

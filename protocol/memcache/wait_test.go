@@ -27,7 +27,7 @@ func (p *patient) Source(key []byte) id.Source {
 	return p
 }
 
-func (p *patient) Mint(now int64, n int, bulk bool) (id.Run, error) {
+func (p *patient) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	wait := p.script != "" && p.script[0] == 'w'
 	if p.script != "" {
 		p.script = p.script[1:]
@@ -35,7 +35,7 @@ func (p *patient) Mint(now int64, n int, bulk bool) (id.Run, error) {
 	if wait {
 		return id.Run{}, id.ErrWait
 	}
-	return p.fakeSource.Mint(now, n, bulk)
+	return p.fakeSource.Mint(when, n, bulk)
 }
 
 // What a Feed that must wait has consumed, answered and counted, and what the next one adds.

@@ -75,7 +75,7 @@ func (f *fake) Source(key []byte) id.Source {
 	return fakeSource{f, ""}
 }
 
-func (s fakeSource) Mint(_ int64, n int, bulk bool) (id.Run, error) {
+func (s fakeSource) Mint(_ id.When, n int, bulk bool) (id.Run, error) {
 	s.log = append(s.log, fmt.Sprintf("%d*%s", n, s.name)+map[bool]string{true: " bulk"}[bulk])
 	if err := s.rest(); err != nil {
 		return id.Run{}, err
@@ -113,7 +113,7 @@ func (s fakeSource) issue(n int) id.Run {
 	return id.Run{First: first, Stride: stride, N: n}
 }
 
-func (c fakeCounter) Reserve(_ int64, n int) (id.Run, error) {
+func (c fakeCounter) Reserve(_ id.When, n int) (id.Run, error) {
 	c.log = append(c.log, fmt.Sprintf("reserve %d*%s", n, c.name))
 	if err := c.rest(); err != nil {
 		return id.Run{}, err
@@ -127,34 +127,36 @@ func (c fakeCounter) Reserve(_ int64, n int) (id.Run, error) {
 // A fakePunctual is led by this server if its name says so.
 type fakePunctual struct{ fakeCounter }
 
-func (p fakePunctual) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
-func (p fakePunctual) Reserve(int64, int) (id.Run, error)    { return id.Run{}, id.ErrMoment }
-
 func (p fakePunctual) Moment() int64 {
 	p.now++
 	return p.now << 6
 }
 
-func (p fakePunctual) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
-	p.moments = append(p.moments, moment)
-	if err := p.led(redirect); err != nil {
+func (p fakePunctual) Mint(when id.When, n int, _ bool) (id.Run, error) {
+	if when.Moment != 0 {
+		p.moments = append(p.moments, when.Moment)
+	}
+	if err := p.led(when); err != nil {
 		return id.Run{}, err
 	}
-	return p.fakeSource.Mint(0, n, false)
+	return p.fakeSource.Mint(id.At(0), n, false)
 }
 
-func (p fakePunctual) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if err := p.led(redirect); err != nil {
+func (p fakePunctual) Reserve(when id.When, n int) (id.Run, error) {
+	if err := p.led(when); err != nil {
 		return id.Run{}, err
 	}
-	return p.fakeCounter.Reserve(0, n)
+	return p.fakeCounter.Reserve(id.At(0), n)
 }
 
-func (p fakePunctual) led(redirect bool) error {
+func (p fakePunctual) led(when id.When) error {
+	if when.Moment == 0 {
+		return id.ErrMoment
+	}
 	if p.waits != nil && p.waits.IntN(3) == 0 {
 		return id.ErrWait
 	}
-	if at, elsewhere := p.Where(); elsewhere && redirect {
+	if at, elsewhere := p.Where(); elsewhere && when.Redirect {
 		return at
 	}
 	return nil
@@ -170,8 +172,8 @@ func (p fakePunctual) Where() (at id.Elsewhere, elsewhere bool) {
 
 func (fakeTexter) Form() id.Form { return id.UUID }
 
-func (x fakeTexter) Mint(now int64, _ int, bulk bool) (id.Run, error) {
-	run, err := x.fakeSource.Mint(now, 1, bulk)
+func (x fakeTexter) Mint(when id.When, _ int, bulk bool) (id.Run, error) {
+	run, err := x.fakeSource.Mint(when, 1, bulk)
 	if err != nil {
 		return run, err
 	}

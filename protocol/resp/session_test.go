@@ -147,18 +147,18 @@ type patientSource struct {
 	id.Source
 }
 
-func (s patientSource) Reserve(now int64, n int) (id.Run, error) {
+func (s patientSource) Reserve(when id.When, n int) (id.Run, error) {
 	if s.p.turn() {
 		return id.Run{}, id.ErrWait
 	}
-	return s.Source.(id.Reserver).Reserve(now, n)
+	return s.Source.(id.Reserver).Reserve(when, n)
 }
 
-func (s patientSource) Mint(now int64, n int, bulk bool) (id.Run, error) {
+func (s patientSource) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	if s.p.turn() {
 		return id.Run{}, id.ErrWait
 	}
-	return s.Source.Mint(now, n, bulk)
+	return s.Source.Mint(when, n, bulk)
 }
 
 func (p *patient) turn() (wait bool) {
@@ -351,12 +351,12 @@ type counting struct{ next uint64 }
 
 func (c *counting) Source([]byte) id.Source { return c }
 func (c *counting) Named([]byte) id.Source  { return c }
-func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
+func (c *counting) Mint(_ id.When, n int, _ bool) (id.Run, error) {
 	c.next += uint64(n)
 	return id.Run{First: 1_500_000_000_000_000_000 + c.next, Stride: 1, N: n}, nil
 }
-func (c *counting) Reserve(now int64, n int) (id.Run, error)  { return c.Mint(now, n, false) }
-func (*counting) Stats([]byte, func(name, value string)) bool { return true }
+func (c *counting) Reserve(when id.When, n int) (id.Run, error) { return c.Mint(when, n, false) }
+func (*counting) Stats([]byte, func(name, value string)) bool   { return true }
 
 func BenchmarkFeed(b *testing.B) {
 	for _, c := range []struct {

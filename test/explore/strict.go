@@ -498,7 +498,7 @@ func (w *strict) serve(r request) {
 		return
 	}
 	if !m.batches.Asked(r.moment, 1) {
-		run, err := m.s.MintAt(r.moment, 1, true)
+		run, err := m.s.Mint(id.When{Moment: r.moment, Redirect: true}, 1, false)
 		there := id.Elsewhere{}
 		switch {
 		case err == nil:

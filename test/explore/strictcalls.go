@@ -6,6 +6,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
@@ -398,7 +399,7 @@ func (w *strict) forwarded(x *msg) {
 		n++
 	}
 	for range 2 {
-		run, err := m.s.ReserveAt(w.clock(x.to, w.now), n, true)
+		run, err := m.s.Reserve(id.When{Moment: w.clock(x.to, w.now), Redirect: true}, n)
 		if x.err = err; err == nil {
 			x.last = run.First + uint64(x.n-1)*run.Stride
 			return

@@ -206,9 +206,9 @@ func (d *daemon) client() {
 	if w.rnd.IntN(3) == 0 && !w.Calm {
 		n = 1 + w.rnd.IntN(30)
 	}
-	ask := func() (id.Run, error) { return d.Mint(0, n, false) }
+	ask := func() (id.Run, error) { return d.Mint(id.At(0), n, false) }
 	if w.rnd.IntN(5) == 0 {
-		ask = func() (id.Run, error) { return d.Sequence.Reserve(0, n) }
+		ask = func() (id.Run, error) { return d.Sequence.Reserve(id.At(0), n) }
 	}
 	run, err := ask()
 	if err != nil {

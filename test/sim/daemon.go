@@ -252,7 +252,7 @@ func (d *daemon) serve() {
 	}
 	for range calls {
 		w.Requests++
-		run, err := d.home.Mint(now, n, n > 1)
+		run, err := d.home.Mint(id.At(now), n, n > 1)
 		if err != nil {
 			if d.served && !isRate(err) { // being asked for more than there is is nobody's fault
 				w.Refused++

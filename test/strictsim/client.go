@@ -129,9 +129,9 @@ func (p *process) answer(a *ask) {
 	var run id.Run
 	var err error
 	if a.whole {
-		run, err = s.ReserveAt(a.moment, a.count, a.redirect)
+		run, err = s.Reserve(id.When{Moment: a.moment, Redirect: a.redirect}, a.count)
 	} else {
-		run, err = s.MintAt(a.moment, a.count, a.redirect)
+		run, err = s.Mint(id.When{Moment: a.moment, Redirect: a.redirect}, a.count, false)
 	}
 	w.settle()
 	switch {
