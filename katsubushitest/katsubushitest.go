@@ -41,7 +41,7 @@ type settings struct {
 	log    *slog.Logger
 }
 
-// Names declares names by definitions, as the daemon's flag -generator does: "orders sequence start=1000",
+// Names declares names by definitions, as the daemon's flag -name does: "orders sequence start=1000",
 // "sessions uuid7". The values of sequences begin anew with each daemon.
 func Names(definitions ...string) Option {
 	return func(s *settings) { s.names = append(s.names, definitions...) }
@@ -114,7 +114,7 @@ func (s *settings) config(t testing.TB) daemon.Config {
 	c := daemon.Config{
 		Version: "3.0.0", Log: s.log,
 		Names: daemon.Names{
-			Generators: strings.Join(s.names, "\n"), RefuseUnknown: s.refuse, MaxWait: time.Second,
+			Definitions: strings.Join(s.names, "\n"), RefuseUnknown: s.refuse, MaxWait: time.Second,
 		},
 		Windows: daemon.Windows{
 			WorkerIDs:   []uint64{(workers.Add(1)-1)%s.layout.MaxWorker() + 1},

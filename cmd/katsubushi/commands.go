@@ -63,7 +63,7 @@ func theDaemon() *subcommand {
 // commands returns the subcommands, those that people need first at the beginning.
 func commands() []subcommand {
 	o := &ownValues{how: string(workerid.InitWait), replacement: "{}", timeout: upgradeTimeout}
-	all := []subcommand{
+	return o.into([]subcommand{
 		{name: "check-config", synopsis: "[flags]", most: foreign, settings: settings,
 			own: []ownFlag{{name: "version", value: &o.version,
 				help: "print the version, the commit and its date, and the version of Go that it was built with, and exit"}},
@@ -90,9 +90,8 @@ func commands() []subcommand {
 			summary: "inspect and repair a pool of worker ids in a store",
 			intro:   "usage: katsubushi lease VERB -store URL [-json] [the daemons' flags]\n", column: 42,
 			outro: "\n`katsubushi lease VERB -help` lists the flags of a verb.\n"},
-		{name: "generator", synopsis: "VERB ...", verbs: generatorVerbs(), settings: settings, topics: []string{topicNames},
-			others: []string{"state-dir"}, own: []ownFlag{o.jsonFlag("", "list", "show"), o.forceFlag("retire")},
-			summary: "sequences", intro: generatorIntro, lead: "katsubushi generator ", column: 44},
+		o.ofNames("name", "manage sequences"),
+		o.ofNames("generator", "the older word for name"),
 		{name: "user", synopsis: "VERB ...", verbs: userVerbs(), settings: settings, topics: []string{topicUsers},
 			others: []string{"counters", "counters-password-file"},
 			own: []ownFlag{o.jsonFlag("", "list"), o.forceFlag("revoke", "remove"),
@@ -122,7 +121,19 @@ func commands() []subcommand {
 		{name: "version", summary: "print what -version prints", run: printVersion},
 		{name: "help", synopsis: "[VERB]...", most: 2, summary: "print this, or what a verb does", run: help,
 			own: []ownFlag{{name: "list", value: &o.list}}},
-	}
+	})
+}
+
+// ofNames returns the subcommand about what is declared. It has two words.
+func (o *ownValues) ofNames(word, summary string) subcommand {
+	return subcommand{name: word, synopsis: "VERB ...", verbs: generatorVerbs(), settings: settings,
+		topics: []string{topicNames}, others: []string{"state-dir"},
+		own:     []ownFlag{o.jsonFlag("", "list", "show"), o.forceFlag("retire")},
+		summary: summary, intro: generatorIntro, lead: "katsubushi " + word + " ", column: 44}
+}
+
+// into lets subcommands have these values of their own flags.
+func (o *ownValues) into(all []subcommand) []subcommand {
 	for i := range all {
 		all[i].values = o
 	}

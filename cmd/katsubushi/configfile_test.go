@@ -32,8 +32,8 @@ func TestAFileOfSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(p.WorkerIDs) != 1 || p.WorkerIDs[0] != 7 || p.Bind != "127.0.0.1" || !p.EnableStats ||
-		p.Generators != "orders sequence start=1\nsessions uuid7" {
-		t.Errorf("from the file: %v %q %v %q", p.WorkerIDs, p.Bind, p.EnableStats, p.Generators)
+		p.Definitions != "orders sequence start=1\nsessions uuid7" {
+		t.Errorf("from the file: %v %q %v %q", p.WorkerIDs, p.Bind, p.EnableStats, p.Definitions)
 	}
 	if p.Port != 1235 || p.logLevel.String() != "ERROR" {
 		t.Errorf("port %d, level %v: the environment beats the file, a flag both", p.Port, p.logLevel)

@@ -19,7 +19,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 )
 
 // options is what flags, environment and file come to.
@@ -92,14 +94,13 @@ func placeSettings(o *options) []setting {
 		{name: "udp-port", topic: topicPorts, def: "0", field: "UDPPort", set: number(&o.UDPPort),
 			help: "`port` of memcached's UDP protocol, for gets that fit into one datagram; 0 = off"},
 		{name: "advertise", topic: topicNames, field: "Advertise", set: text(&o.Advertise),
-			help: "`host:port` at which clients reach this daemon, told to those that ask with config get cluster, to those " +
-				"of Redis and to other daemons where -counters is etcd://, and with -announce; default -bind, or this host's " +
-				"address, and -port"},
-		{name: "announce", topic: topicStore, field: "Announce", set: text(&o.Announce, "on", "off"),
-			help: "on: clients find this daemon in the ZooKeeper or etcd of -store; off; default on there"},
-		{name: "peer-check", topic: topicStore, field: "PeerCheck", set: text(&o.PeerCheck, "refuse", "warn", "off"),
-			help: "what to do if the median of the clocks of the other daemons in -store is more than 10s off: refuse to " +
-				"start, warn, or off, not to ask them; default refuse with ZooKeeper and etcd"},
+			help: "`host:port` at which clients reach this daemon: config get cluster, Redis Cluster's commands, -announce " +
+				"and the other daemons of -counters etcd:// get it; default -bind, or this host's address, and -port"},
+		{name: "announce", topic: topicStore, field: "Announce", set: text(&o.Announce, windows.AnnounceWords...),
+			help: "on: clients and the other daemons find this one in -store; off; default on there"},
+		{name: "peer-check", topic: topicStore, field: "PeerCheck", set: text(&o.PeerCheck, windows.PeerCheckWords...),
+			help: "what to do if this clock is more than 10s from the median of the other daemons in -store: refuse to " +
+				"start; warn; off: do not ask them; default refuse with ZooKeeper and etcd, off with Redis"},
 		{name: "forward-user", topic: topicNames, field: "ForwardUser", set: text(&o.ForwardUser),
 			help: "`user` who logs in to the other daemons of the fleet, for values of the sequences that they lead, with " +
 				"-counters etcd://, and for -peer-check"},
@@ -144,13 +145,13 @@ func clientSettings(o *options) []setting {
 		{name: "auth-file", topic: topicUsers, field: "AuthFile", set: text(&o.AuthFile),
 			help: "`file` of users, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, " +
 				"Redis's AUTH, or over HTTP); lines user:password, or those that katsubushi user writes"},
-		{name: "auth-store", topic: topicUsers, field: "Users", set: text(&o.Users, "counters"),
-			help: "counters: the users that may log in are kept in the etcd of -counters, for all daemons there"},
-		{name: "users", topic: topicUsers, field: "Users", set: text(&o.Users, "counters"),
+		{name: "auth-store", topic: topicUsers, field: "Users", set: text(&o.Users, usersInCounters),
+			help: "counters: users are kept in the etcd of -counters, for all daemons there"},
+		{name: "users", topic: topicUsers, field: "Users", set: text(&o.Users, usersInCounters),
 			help: "the older name of -auth-store"},
 
 		{name: "engine", topic: topicPorts, def: "auto", field: "Engine",
-			set:  text(&o.Engine, "auto", "uring", "epoll", "net"),
+			set:  text(&o.Engine, engines.Names()...),
 			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},
 		{name: "loops", topic: topicPorts, def: cpus, field: "Loops", set: number(&o.Loops),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
@@ -192,11 +193,15 @@ func clientSettings(o *options) []setting {
 // nameSettings returns those settings that are about declared names, and the log.
 func nameSettings(o *options) []setting {
 	return []setting{
-		{name: "generator", topic: topicNames, list: true, field: "Generators", set: text(&o.Generators),
+		{name: "name", topic: topicNames, list: true, field: "Definitions", set: text(&o.Definitions),
 			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may " +
-				"be given several times, with semicolons between in the environment"},
-		{name: "generators", topic: topicNames, field: "GeneratorsFile", set: text(&o.GeneratorsFile),
-			help: "`file` of such lines, # begins a comment; names that are added to it are served after SIGHUP"},
+				"be given several times, or separated by semicolons in the environment"},
+		{name: "names", topic: topicNames, field: "DefinitionsFile", set: text(&o.DefinitionsFile),
+			help: "`file` of such lines, # begins a comment; the daemon serves names added to it after SIGHUP"},
+		{name: "generator", topic: topicNames, list: true, field: "Definitions", set: text(&o.Definitions),
+			help: "the older name of -name: a `line`"},
+		{name: "generators", topic: topicNames, field: "DefinitionsFile", set: text(&o.DefinitionsFile),
+			help: "the older name of -names: a `file`"},
 		{name: "counters", topic: topicNames, def: "file", field: "Counters.URL", set: text(&o.Counters.URL),
 			help: "where sequences are recorded: file, a directory in -state-dir; file:///DIRECTORY; a Redis, the `URL`s of " +
 				"-redis with ?ns=NAME&replicas=K; etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME], etcds:// with TLS; or " +
@@ -210,7 +215,7 @@ func nameSettings(o *options) []setting {
 			help: "the older name of -sequence-wait"},
 		{name: "unknown-keys", topic: topicNames, def: "issue", field: "RefuseUnknown",
 			set: either(&o.RefuseUnknown, "refuse", "issue"),
-			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is " +
+			help: "issue: a key that no -name declares gets an id of -layout; refuse: it gets an error, unless it is " +
 				"id or a number"},
 
 		{name: "log-level", topic: topicLogs, bare: true, def: "info",
@@ -389,6 +394,8 @@ var twins = []struct{ one, other, say string }{
 	{"store", "redis", "where worker ids are leased"},
 	{"store", "server", "where worker ids are leased"}, // yaraus's name of it
 	{"store-password-file", "redis-password-file", "where the password is"},
+	{"name", "generator", "which names there are"},
+	{"names", "generators", "which names there are"},
 	{"sequence-wait", "max-wait", "how long clients wait"},
 	{"auth-store", "users", "where users are kept"},
 }

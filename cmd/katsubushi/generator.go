@@ -209,8 +209,8 @@ func notConfirmed(late []string) error {
 // declared returns what the settings say of a name; without a Kind it is nothing.
 func (c *generatorCommand) declared(name string) kinds.Definition {
 	var list kinds.List
-	_ = list.Add(c.Generators)
-	if text, err := kinds.ReadFile(c.GeneratorsFile); err == nil {
+	_ = list.Add(c.Definitions)
+	if text, err := kinds.ReadFile(c.DefinitionsFile); err == nil {
 		_ = list.AddFile(text)
 	}
 	for _, d := range list.All() {

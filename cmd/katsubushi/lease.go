@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -107,7 +108,7 @@ func (c *call) carryOut(do work) int {
 
 func leaseInit(c *call) work {
 	if !slices.Contains(hows, c.how) {
-		c.problem("-how=%s: wait, new, replace, repair or migrated allowed", c.how)
+		c.problem("-how=%s: %s", c.how, problem.Allowed(hows...))
 	}
 	return func(ctx context.Context, pool workerid.Admin) (any, error) {
 		result, err := pool.Init(ctx, workerid.How(c.how))

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
@@ -102,11 +103,15 @@ func (c *userCommand) parseWords() {
 // shared reports whether the daemon with these settings has its users in the counter store.
 func (p *parsed) shared() bool { return p.Users != "" || p.AuthFile == "" }
 
+// usersInCounters is what -auth-store may be.
+const usersInCounters = "counters"
+
 // usersProblems adds what is wrong with the settings about where users are.
 func (p *parsed) usersProblems() {
 	switch {
-	case p.Users != "" && p.Users != "counters":
-		p.problems = append(p.problems, fmt.Errorf("%s=%s: counters allowed", p.names["Users"], p.Users))
+	case p.Users != "" && p.Users != usersInCounters:
+		p.problems = append(p.problems, fmt.Errorf("%s=%s: %s", p.names["Users"], p.Users,
+			problem.Allowed(usersInCounters)))
 	case !p.shared():
 	case p.Counters.Validate() == nil && !p.Counters.KeepsUsers():
 		p.problems = append(p.problems,

@@ -63,7 +63,7 @@ func TestAdminPort(t *testing.T) {
 		d, address := run(t, func(c *Config) {
 			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait = []uint64{worker}, stores.Counters{Dir: dir, AnyDisk: true}, true,
 				patience
-			c.AuthFile, c.AdminPort, c.HTTPPort, c.Generators, c.RefuseUnknown = auth, port, redistest.FreePort(t), "u7 uuid7",
+			c.AuthFile, c.AdminPort, c.HTTPPort, c.Definitions, c.RefuseUnknown = auth, port, redistest.FreePort(t), "u7 uuid7",
 				true
 		})
 		conn := dial(t, address)
@@ -203,7 +203,7 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 func TestAdminPortWithoutAStore(t *testing.T) {
 	d, _ := run(t, func(c *Config) {
 		c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t)
-		c.Counters.URL, c.Generators = "etcd://127.0.0.1:1", "orders sequence start=5"
+		c.Counters.URL, c.Definitions = "etcd://127.0.0.1:1", "orders sequence start=5"
 	})
 	for request, want := range map[string]string{
 		"PUT /generators/orders orders sequence start=7": `409 the definition "orders sequence start=7" is not what is ` +
@@ -234,7 +234,7 @@ func TestARaiseHoldsOnceItIsAnswered(t *testing.T) {
 		d, _ := run(t, func(c *Config) {
 			c.Counters, c.AnyDisk = stores.Counters{Dir: dir, AnyDisk: true}, true
 			c.WorkerIDs, c.MaxWait = []uint64{worker}, patience
-			c.AuthFile, c.AdminPort, c.Generators = auth, ports[worker], "orders sequence batch=1000"
+			c.AuthFile, c.AdminPort, c.Definitions = auth, ports[worker], "orders sequence batch=1000"
 		})
 		daemons = append(daemons, d)
 	}

@@ -55,7 +55,7 @@ func BenchmarkGet(b *testing.B) {
 		{"objectid", "a objectid", "get a\r\n"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			_, s := feeder(b, func(cfg *Config) { cfg.Generators = c.generators })
+			_, s := feeder(b, func(cfg *Config) { cfg.Definitions = c.generators })
 			in, out := []byte(c.in), make([]byte, 0, 1<<20)
 			b.ReportAllocs()
 			now := time.Now().UnixMilli()
@@ -73,7 +73,7 @@ func BenchmarkGet(b *testing.B) {
 // catalogue either.
 func TestNamesAllocateNothing(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
-		_, s := feeder(t, func(c *Config) { c.Generators, c.RefuseUnknown = declared(100)+manyKinds, refuse })
+		_, s := feeder(t, func(c *Config) { c.Definitions, c.RefuseUnknown = declared(100)+manyKinds, refuse })
 		for _, key := range []string{"id", "17", "orders.0", "u4", "u7", "ul", "{o}d", "id u4 u7 ul same orders.0 id"} {
 			in, out := []byte("get "+key+"\r\nmg same v\r\n"), make([]byte, 0, 1<<16)
 			now := time.Now().UnixMilli()

@@ -66,7 +66,7 @@ func TestKindsByName(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			udp := redistest.FreePort(t)
 			d, address := run(t, func(c *Config) {
-				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
+				c.Engine, c.Definitions, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
 			})
 			await(t, "every name is ready", func() bool { // another layout needs half a second at a start without a record
 				return !slices.ContainsFunc(d.names.Catalog.Generators(), func(g *issuer.Generator) bool {
@@ -262,7 +262,7 @@ func answer(t *testing.T, r *http.Request) (status int, body string) {
 func TestUnknownNamesOfADaemon(t *testing.T) {
 	udp := redistest.FreePort(t)
 	d, address := run(t, func(c *Config) {
-		c.Generators, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, redistest.FreePort(t), udp
+		c.Definitions, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, redistest.FreePort(t), udp
 	})
 	c := dial(t, address)
 	r := bufio.NewReader(c)
@@ -334,7 +334,7 @@ func TestReloadOfGenerators(t *testing.T) {
 	write("a uuid7\n")
 	log := new(logged)
 	d, address := run(t, func(c *Config) {
-		c.Generators, c.GeneratorsFile = "f ulid", file
+		c.Definitions, c.DefinitionsFile = "f ulid", file
 		log.Handler = c.Log.Handler()
 		c.Log = slog.New(log)
 	})
@@ -445,19 +445,19 @@ func TestDefinitionsThatADaemonCannotServe(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) {
-			c.Generators = "a sequence"
-		}, `Generators: "a sequence": there is no place to record it: -state-dir DIRECTORY`},
+			c.Definitions = "a sequence"
+		}, `Definitions: "a sequence": there is no place to record it: give -state-dir DIRECTORY`},
 		{func(c *Config) {
-			c.Layout, c.Generators = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1,
+			c.Layout, c.Definitions = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1,
 				SequenceBits: 60}, "a objectid"
-		}, `Generators: "a objectid": generator: 1 worker + 60 sequence bits: objectid has 54 for both`},
+		}, `Definitions: "a objectid": generator: 1 worker + 60 sequence bits: objectid has 54 for both`},
 		{func(c *Config) {
-			c.WorkerIDs, c.Generators = []uint64{3, 40}, "a snowflake layout=js53"
-		}, `Generators: "a snowflake layout=js53": worker ids go up to 40: layout js53 has 0 to 31`},
+			c.WorkerIDs, c.Definitions = []uint64{3, 40}, "a snowflake layout=js53"
+		}, `Definitions: "a snowflake layout=js53": worker ids go up to 40: layout js53 has 0 to 31`},
 		{func(c *Config) {
-			c.MaxRunAhead, c.Generators = 0, "a snowflake layout=sonyflake"
+			c.MaxRunAhead, c.Definitions = 0, "a snowflake layout=sonyflake"
 		},
-			`Generators: "a snowflake layout=sonyflake": issuer: ids of layout sonyflake beside katsubushi need a run-ahead ` +
+			`Definitions: "a snowflake layout=sonyflake": issuer: ids of layout sonyflake beside katsubushi need a run-ahead ` +
 				`of at least 22ms, not 0s`},
 	} {
 		cfg := testConfig()

@@ -205,11 +205,11 @@ func (d *Daemon) newServices() error {
 // Reload reads the certificate, the users and the generators again. Open connections keep their
 // certificate, lose what their user lost, and see new generators. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
-	if d.front.TLS == nil && !d.c.HasLogins() && d.c.GeneratorsFile == "" {
+	if d.front.TLS == nil && !d.c.HasLogins() && d.c.DefinitionsFile == "" {
 		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators configured")
 	}
 	d.front.Reload(d.observer.Reloaded)
-	if d.c.GeneratorsFile != "" {
+	if d.c.DefinitionsFile != "" {
 		d.observer.Reloaded("generators", d.names.Reload())
 	}
 }

@@ -122,7 +122,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 			Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
 			Engine: "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
 		},
-		Names: Names{Generators: "{u}:7 uuid7; random uuid4"},
+		Names: Names{Definitions: "{u}:7 uuid7; random uuid4"},
 	})
 	if err != nil {
 		t.Fatal(err)

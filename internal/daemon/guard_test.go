@@ -20,7 +20,7 @@ func TestFiguresTellNoIDs(t *testing.T) {
 		d, address := run(t, func(config *Config) {
 			config.AuthFile, config.HTTPPort, config.MaxWait = c.auth, redistest.FreePort(t), patience
 			config.Counters.Dir, config.AnyDisk = t.TempDir(), true
-			config.Generators = "orders sequence start=5000123 max=7999999"
+			config.Definitions = "orders sequence start=5000123 max=7999999"
 		})
 		if _, err := d.names.Catalog.Batch(t.Context(), []byte("orders"), 2); err != nil {
 			t.Fatal(err)

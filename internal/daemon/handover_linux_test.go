@@ -130,7 +130,7 @@ func turn(origin *upgrade.Origin) error {
 // layouts configures a daemon with ids of two layouts; those of the second may run a second ahead of the clock.
 func layouts(dir string) Config {
 	c := testConfig()
-	c.Generators, c.MaxRunAhead, c.StateDir, c.AnyDisk = "other snowflake layout=instagram", 2*time.Second, dir, true
+	c.Definitions, c.MaxRunAhead, c.StateDir, c.AnyDisk = "other snowflake layout=instagram", 2*time.Second, dir, true
 	return c
 }
 

@@ -22,7 +22,7 @@ func TestNamesWithLayoutsOfTheirOwn(t *testing.T) {
 	for range 3 {
 		t.Run("run", func(t *testing.T) {
 			_, address := run(t, func(c *Config) {
-				c.Generators, c.StateDir, c.AnyDisk,
+				c.Definitions, c.StateDir, c.AnyDisk,
 					c.MaxRunAhead = "a snowflake layout=instagram; b snowflake layout=instagram; c snowflake layout=sonyflake", state,
 					true, time.Second
 				c.WorkerIDs = []uint64{5}

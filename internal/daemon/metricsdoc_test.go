@@ -81,7 +81,7 @@ func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 		c := testConfig()
 		c.StateDir, c.RuntimeDir = t.TempDir(), t.TempDir()
 		c.Counters.Dir, c.AnyDisk = filepath.Join(c.StateDir, "sequences"), true
-		c.Generators = "orders sequence; sessions uuid7"
+		c.Definitions = "orders sequence; sessions uuid7; tx snowflake layout=katsubushi order=strict node=1023"
 		switch url {
 		case "":
 		case "none":

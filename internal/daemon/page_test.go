@@ -74,7 +74,7 @@ func TestPageIsServed(t *testing.T) {
 	d, address := run(t, func(c *Config) {
 		c.HTTPPort, c.WorkerIDs, c.StateDir = port, []uint64{77}, t.TempDir()
 		c.Counters.Dir, c.AnyDisk, c.MaxWait = c.StateDir, true, patience
-		c.Generators = "orders sequence start=5; old snowflake layout=twitter; older snowflake layout=twitter; own " +
+		c.Definitions = "orders sequence start=5; old snowflake layout=twitter; older snowflake layout=twitter; own " +
 			"snowflake layout=katsubushi"
 	})
 	ask := func(target, accept string) (int, string) {
@@ -206,7 +206,7 @@ func TestAFailedReloadIsShown(t *testing.T) {
 func TestAnEndedSequenceIsShown(t *testing.T) {
 	d, _ := run(t, func(c *Config) {
 		c.StateDir, c.AnyDisk, c.MaxWait = t.TempDir(), true, patience
-		c.Counters.Dir, c.Generators = c.StateDir, "few sequence max=3; many sequence"
+		c.Counters.Dir, c.Definitions = c.StateDir, "few sequence max=3; many sequence"
 	})
 	for range 3 {
 		if _, err := d.names.Catalog.Batch(t.Context(), []byte("few"), 1); err != nil {

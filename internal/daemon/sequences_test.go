@@ -53,7 +53,7 @@ func TestSequencesContinueAcrossCleanStops(t *testing.T) {
 			d, address := run(t, func(c *Config) {
 				c.Engine, c.HTTPPort, c.MaxWait = engine, redistest.FreePort(t), patience
 				c.Counters.Dir, c.AnyDisk = dir, true
-				c.Generators = "orders sequence; evens sequence start=1000 step=2 offset=2; u7 uuid7"
+				c.Definitions = "orders sequence; evens sequence start=1000 step=2 offset=2; u7 uuid7"
 			})
 			conn := dial(t, address)
 			r := bufio.NewReader(conn)
@@ -83,7 +83,7 @@ func TestSequencesContinueAcrossCleanStops(t *testing.T) {
 func TestAnOperatorChangesASequence(t *testing.T) {
 	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
 	_, address := run(t, func(c *Config) {
-		c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, patience, "orders sequence"
+		c.Counters, c.AnyDisk, c.MaxWait, c.Definitions = settings, true, patience, "orders sequence"
 	})
 	admin, err := settings.Open()
 	if err != nil {
@@ -140,7 +140,7 @@ func TestTwoDaemonsShareASequence(t *testing.T) {
 	var clients sync.WaitGroup
 	for worker := range 2 {
 		_, address := run(t, func(c *Config) {
-			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait, c.Generators = []uint64{uint64(worker)}, settings, true, patience,
+			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait, c.Definitions = []uint64{uint64(worker)}, settings, true, patience,
 				"orders sequence start=5 step=5"
 		})
 		for range 4 {
@@ -168,7 +168,7 @@ func TestTwoDaemonsShareASequence(t *testing.T) {
 
 func TestSequencesThatCannotBeServed(t *testing.T) {
 	c := testConfig()
-	c.Generators, c.MaxWait = "orders sequence", time.Second
+	c.Definitions, c.MaxWait = "orders sequence", time.Second
 	if _, err := New(c); !errors.Is(err, stores.ErrNoPlace) {
 		t.Errorf("without a directory: %v", err)
 	}
@@ -199,7 +199,7 @@ func TestSequencesInAnUnusableDirectoryByDefault(t *testing.T) {
 	for generators, starts := range map[string]bool{"": true, "u7 uuid7": true, "orders sequence; u7 uuid7": false} {
 		c := testConfig()
 		c.Counters = stores.Counters{Dir: filepath.Join(file, "sub"), DirByDefault: true}
-		c.Generators, c.MaxWait = generators, time.Second
+		c.Definitions, c.MaxWait = generators, time.Second
 		d, err := New(c)
 		if starts != (err == nil) || err != nil && !strings.Contains(err.Error(), "generator orders: counter store: ") {
 			t.Errorf("%q: %v", generators, err)
@@ -234,7 +234,7 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 	}
 	create("before")
 	_, address := run(t, func(c *Config) {
-		c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, patience, "u7 uuid7"
+		c.Counters, c.AnyDisk, c.MaxWait, c.Definitions = settings, true, patience, "u7 uuid7"
 	})
 	conn := dial(t, address)
 	r := bufio.NewReader(conn)
@@ -252,7 +252,7 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 		t.Errorf("u7 has become a sequence: %s", got)
 	}
 	c := testConfig()
-	c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, time.Second,
+	c.Counters, c.AnyDisk, c.MaxWait, c.Definitions = settings, true, time.Second,
 		"u7 uuid7; before sequence step=2; after sequence"
 	var different *kinds.DifferentError
 	if _, err := New(c); !errors.As(err, &different) ||
@@ -272,13 +272,13 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	}
 	d.windows.Stop(true)
 	d.services.Stop()
-	c.Generators = "orders sequence"
+	c.Definitions = "orders sequence"
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") ||
 		!strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
 	}
 	// Where worker ids are recorded in it too, so would be sequences that other daemons create.
-	c.Generators, c.StateDir, c.StateDirByDefault, c.AnyDisk = "", t.TempDir(), true, true
+	c.Definitions, c.StateDir, c.StateDirByDefault, c.AnyDisk = "", t.TempDir(), true, true
 	c.RuntimeDir = t.TempDir()
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
@@ -299,7 +299,7 @@ func TestDeclaredRecordsThatCannotBeUsed(t *testing.T) {
 	}
 	d, _ := run(t, func(c *Config) {
 		c.Counters, c.AnyDisk, c.MaxWait = settings, true, patience
-		c.Generators = "directory sequence; later sequence; lock sequence; healthy sequence"
+		c.Definitions = "directory sequence; later sequence; lock sequence; healthy sequence"
 	})
 	for name, why := range map[string]string{
 		"directory": "no plain file", "later": "another version", "lock": "a symbolic link", "healthy": "", "id": "",
@@ -346,7 +346,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	const foreign = "shop.orders:{eu}"
 	d, _ := run(t, func(c *Config) {
 		c.Counters, c.AnyDisk, c.MaxWait = settings, true, patience
-		c.Generators = "damaged sequence"
+		c.Definitions = "damaged sequence"
 	})
 	next := func(name string) (uint64, string) {
 		runs, err := d.names.Catalog.Batch(t.Context(), []byte(name), 1)

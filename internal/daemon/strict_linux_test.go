@@ -116,7 +116,7 @@ func TestLeading(t *testing.T) {
 func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 	fleet := func(c *Config) {
 		c.Counters.URL, c.MaxWait = etcdtest.URL(t, m), time.Minute
-		c.Generators = "orders sequence order=strict"
+		c.Definitions = "orders sequence order=strict"
 	}
 	first, at := run(t, fleet)
 	all, moves := []*Daemon{first}, 2*leader.Groups // that this test makes: so many terms begin
@@ -299,7 +299,7 @@ func TestADaemonWithoutAnAddressFollows(t *testing.T) {
 	})
 	leads, _ := run(t, func(c *Config) {
 		fleet(c)
-		c.Generators = "orders sequence order=strict"
+		c.Definitions = "orders sequence order=strict"
 	})
 	await(t, "the other one leads", func() bool { return leads.texts("generators")["leader_groups"] == "16" })
 	select {
@@ -330,7 +330,7 @@ func TestALeaderWithTheSameAddress(t *testing.T) {
 	told := make(chan bool, 100)
 	fleet := func(c *Config) {
 		c.Counters.URL, c.MaxWait, c.Advertise = etcdtest.URL(t, m), 100*time.Millisecond, "127.0.0.1:4711"
-		c.Generators = "orders sequence order=strict"
+		c.Definitions = "orders sequence order=strict"
 		c.Log = slog.New(overhearing{c.Log.Handler(), told})
 	}
 	first, _ := run(t, fleet)
@@ -370,7 +370,7 @@ func TestRestoredIntoANewCluster(t *testing.T) {
 	proxy := redistest.NewProxy(t, m.Addr())
 	d, at := run(t, func(c *Config) {
 		c.Counters.URL, c.MaxWait = "etcd://"+proxy.Addr()+"?ns=restored", 100*time.Millisecond
-		c.Generators = "orders sequence order=strict"
+		c.Definitions = "orders sequence order=strict"
 	})
 	ask := func(key, want string) {
 		t.Helper()

@@ -40,7 +40,7 @@ func TestADeclaredRecordOfAnotherUser(t *testing.T) {
 	}
 	d, _ := run(t, func(c *Config) {
 		c.Counters, c.AnyDisk, c.MaxWait = settings, true, 10*time.Millisecond // a refusal waits for it
-		c.Generators = "orders sequence; healthy sequence"
+		c.Definitions = "orders sequence; healthy sequence"
 	})
 	ask := func(name string) error {
 		runs, err := d.names.Catalog.Batch(t.Context(), []byte(name), 1)

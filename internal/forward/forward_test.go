@@ -61,7 +61,7 @@ func start(t *testing.T, change func(*daemon.Config)) string {
 			AnyDisk: true},
 		Front: daemon.Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience},
 		Names: daemon.Names{
-			MaxWait: patience, Generators: "orders sequence; odd sequence step=2; short sequence max=3",
+			MaxWait: patience, Definitions: "orders sequence; odd sequence step=2; short sequence max=3",
 			Counters: stores.Counters{URL: "file://" + dir, AnyDisk: true},
 		},
 	}

@@ -18,10 +18,10 @@ import (
 // Config says which names there are, and where sequences are recorded. A zero field means zero, not a default, unless
 // its comment says otherwise.
 type Config struct {
-	// Generators are definition lines, see package kinds, separated by line feeds or semicolons.
-	Generators string
-	// GeneratorsFile has more of them; Reload reads it again. Empty = none.
-	GeneratorsFile string
+	// Definitions are definition lines, see package kinds, separated by line feeds or semicolons.
+	Definitions string
+	// DefinitionsFile has more of them; Reload reads it again. Empty = none.
+	DefinitionsFile string
 	// Counters is where sequences are recorded. New sets its AnyDisk and Log.
 	Counters stores.Counters
 	// MaxWait is how long a client waits for a value of a sequence whose store does not answer: 0 to 1
@@ -32,7 +32,7 @@ type Config struct {
 	// Own is what the daemon's own ids are made of: those of names must fit it.
 	Own Lanes
 
-	text []byte // content of GeneratorsFile, which ReadSecrets has read, because it may be a pipe; nil = not read
+	text []byte // content of DefinitionsFile, which ReadSecrets has read, because it may be a pipe; nil = not read
 }
 
 // Lanes is what a definition must fit. The daemon fills it in.
@@ -70,7 +70,7 @@ func (c *Config) Validate() error {
 	}
 	_, flags, _ := c.definitions(nil, nil)
 	for _, p := range problem.Of(flags) {
-		problems.Add("Generators", "%w", p)
+		problems.Add("Definitions", "%w", p)
 	}
 	return problems.Err()
 }
@@ -81,17 +81,17 @@ func (c *Config) ReadSecrets() error {
 	var problems problem.List
 	problems.Include("Counters.", c.Counters.ReadSecrets())
 	for _, p := range problem.Of(c.readFile()) {
-		problems.Add("GeneratorsFile", "%w", p)
+		problems.Add("DefinitionsFile", "%w", p)
 	}
 	return problems.Err()
 }
 
 // readFile reads the file of definitions, unless it was read already.
 func (c *Config) readFile() error {
-	if c.GeneratorsFile == "" || c.text != nil {
+	if c.DefinitionsFile == "" || c.text != nil {
 		return nil
 	}
-	text, err := kinds.ReadFile(c.GeneratorsFile)
+	text, err := kinds.ReadFile(c.DefinitionsFile)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (c *Config) readFile() error {
 	return nil
 }
 
-// Definitions returns the definitions of the flags, and of the file if ReadSecrets has read it.
-func (c *Config) Definitions() []kinds.Definition {
+// Defined returns the definitions of the flags, and of the file if ReadSecrets has read it.
+func (c *Config) Defined() []kinds.Definition {
 	all, _, _ := c.definitions(c.text, nil)
 	return all
 }
@@ -119,7 +119,7 @@ func (c *Config) definitions(file []byte, also func(kinds.Definition) error) (al
 		}
 		return err
 	}}
-	flags = list.Add(c.Generators)
+	flags = list.Add(c.Definitions)
 	inFile = list.AddFile(file)
 	return list.All(), flags, inFile
 }
@@ -162,5 +162,5 @@ func (c *Config) DeclaresStrict() (flag, file bool) {
 // SequenceDescriptors returns how many of so many files the sequences may hold open: records, which
 // Counters.OpenRecords bounds, and locks. ReadSecrets must have read what declares some.
 func (c *Config) SequenceDescriptors(files int) (records, locks int) {
-	return c.Counters.Descriptors(c.Definitions(), files)
+	return c.Counters.Descriptors(c.Defined(), files)
 }

@@ -65,10 +65,10 @@ func (n *Names) declare(list []kinds.Definition) error {
 // Reload reads the file of definitions again, if there is one, and declares the names that are new. A file that is not
 // right changes nothing.
 func (n *Names) Reload() error {
-	if n.c.GeneratorsFile == "" {
+	if n.c.DefinitionsFile == "" {
 		return nil
 	}
-	text, err := kinds.ReadFile(n.c.GeneratorsFile)
+	text, err := kinds.ReadFile(n.c.DefinitionsFile)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // TestTimeWithoutLeader: the time is counted in which nobody issues, and only that.
 func TestTimeWithoutLeader(t *testing.T) {
 	n := room(t, Config{
-		Counters: stores.Counters{URL: etcdtest.URL(t, etcdtest.Start(t))}, Generators: "orders sequence order=strict",
+		Counters: stores.Counters{URL: etcdtest.URL(t, etcdtest.Start(t))}, Definitions: "orders sequence order=strict",
 	})
 	n.Reachable("127.0.0.1:1")
 	childprocess.Until(t, "it leads", func() bool {

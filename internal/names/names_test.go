@@ -54,7 +54,7 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 		}
 	}
 	write("a", 2)
-	n := room(t, Config{GeneratorsFile: file})
+	n := room(t, Config{DefinitionsFile: file})
 	write("b", kinds.MaxNames-1)
 	if err := n.Reload(); err == nil ||
 		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(n.Catalog.Generators()) != 2 {
@@ -68,7 +68,7 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 
 // TestNamesOfATextKindShareASource: ten thousand names of one kind cost no more than one.
 func TestNamesOfATextKindShareASource(t *testing.T) {
-	n := room(t, Config{Generators: "a uuid7; b uuid7; c ulid; d snowflake"})
+	n := room(t, Config{Definitions: "a uuid7; b uuid7; c ulid; d snowflake"})
 	by := map[string]issuer.Kind{}
 	for _, g := range n.Catalog.Generators() {
 		by[g.Name] = g.From
@@ -108,7 +108,7 @@ func (m meeting) Define(ctx context.Context, d counter.Definition) (counter.Reco
 // TestSequencesAreRecordedSideBySide: many are recorded at the same time, and declared in the order of their lines, or
 // none of them.
 func TestSequencesAreRecordedSideBySide(t *testing.T) {
-	c := Config{Counters: stores.Counters{Dir: t.TempDir()}, MaxWait: time.Minute, Generators: "first sequence"}
+	c := Config{Counters: stores.Counters{Dir: t.TempDir()}, MaxWait: time.Minute, Definitions: "first sequence"}
 	n := room(t, c)
 	n.sequences.store = meeting{n.sequences.store, make(chan struct{})}
 	declare := func(lines string) error {
@@ -149,5 +149,20 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 		if err != nil || runs[0].First != 1 {
 			t.Errorf("%s: %v, %v", name, runs, err)
 		}
+	}
+}
+
+// TestReadyFollowsTheLanes: the default kind makes the names ready, whatever declared ones do.
+func TestReadyFollowsTheLanes(t *testing.T) {
+	n := room(t, Config{Definitions: "u uuid4"})
+	if err := n.Ready(); err == nil {
+		t.Error("ready without a window")
+	}
+	now := n.given.Now()
+	if err := n.given.Issuer.Publish(0, 1, now, now+time.Hour.Milliseconds()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Ready(); err != nil {
+		t.Error("with a window:", err)
 	}
 }

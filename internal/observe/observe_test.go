@@ -51,7 +51,7 @@ func watching(t *testing.T, generators string, change func(*Config)) *Observer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Stop(true) })
-	n := names.New(names.Config{Generators: generators, Own: names.Lanes{
+	n := names.New(names.Config{Definitions: generators, Own: names.Lanes{
 		Layout: c.Windows.Layout, RunAhead: c.Windows.MaxRunAhead, MaxWorker: 7,
 	}}, names.Given{Log: log, Issuer: w.Issuer, Now: w.Clock.Now, Wake: func() {}})
 	if err := n.Open(); err != nil {

@@ -6,6 +6,7 @@ package problem
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // A Setting is one that is wrong.
@@ -45,6 +46,12 @@ func (p List) Err() error {
 		errs = append(errs, e)
 	}
 	return errors.Join(errs...)
+}
+
+// Allowed says which words a setting may be.
+func Allowed(words ...string) string {
+	last := len(words) - 1
+	return strings.TrimPrefix(strings.Join(words[:last], ", ")+" or "+words[last], " or ") + " allowed"
 }
 
 // Plain is err without the names of fields, for somebody who has set none of them.

@@ -17,6 +17,14 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
+const on, off, refuse, warn = "on", "off", "refuse", "warn"
+
+// What Announce and PeerCheck may be.
+var (
+	AnnounceWords  = []string{on, off}
+	PeerCheckWords = []string{refuse, warn, off}
+)
+
 // Config holds the settings of a Holder. A zero field means zero, not a default, unless its comment
 // says otherwise.
 type Config struct {
@@ -184,8 +192,8 @@ func (c *Config) validatePeers(wrong func(field, format string, args ...any)) {
 	const only = "only ZooKeeper and etcd have a place for announcements: -store zookeeper://... or etcd://..."
 	able := c.Store.Announces
 	switch c.Announce {
-	case "", "off":
-	case "on":
+	case "", off:
+	case on:
 		if !able {
 			wrong("Announce", only)
 		} else if c.Peers.Address == nil {
@@ -193,16 +201,16 @@ func (c *Config) validatePeers(wrong func(field, format string, args ...any)) {
 				"-sock out")
 		}
 	default:
-		wrong("Announce", "%q: on or off allowed", c.Announce)
+		wrong("Announce", "%q: %s", c.Announce, problem.Allowed(AnnounceWords...))
 	}
 	switch c.PeerCheck {
-	case "", "off":
-	case "refuse", "warn":
+	case "", off:
+	case refuse, warn:
 		if !able {
 			wrong("PeerCheck", only)
 		}
 	default:
-		wrong("PeerCheck", "%q: refuse, warn or off allowed", c.PeerCheck)
+		wrong("PeerCheck", "%q: %s", c.PeerCheck, problem.Allowed(PeerCheckWords...))
 	}
 }
 

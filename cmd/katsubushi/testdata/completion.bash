@@ -53,6 +53,7 @@ _katsubushi() {
     esac
   elif [[ $COMP_CWORD == 4 ]]; then
     case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
+    'name create') words='sequence' ;;
     'generator create') words='sequence' ;;
     esac
   fi

@@ -54,6 +54,7 @@ _katsubushi() {
     esac
   elif (( CURRENT == 5 )); then
     case "$words[2] $words[3]" in
+    'name create') offered=(sequence) ;;
     'generator create') offered=(sequence) ;;
     esac
   fi

@@ -3,9 +3,11 @@ package engines
 
 import (
 	"fmt"
+	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/std"
-	"strings"
 )
 
 // A candidate is an engine compiled into this program.
@@ -17,6 +19,19 @@ type candidate struct {
 
 func netCandidate() candidate {
 	return candidate{"net", func(c server.Config) server.Engine { return std.New(c) }, func() error { return nil }}
+}
+
+const auto = "auto"
+
+// Names returns what Choose takes.
+func Names() []string { return namesOf(candidates()) }
+
+func namesOf(from []candidate) []string {
+	names := []string{auto}
+	for _, c := range from {
+		names = append(names, c.name)
+	}
+	return names
 }
 
 // Choose returns the engine to use. "uring", "epoll" and "net" select that engine, or return an
@@ -31,17 +46,16 @@ func Choose(name string) (make func(server.Config) server.Engine, reason string,
 }
 
 func choose(name string, from []candidate) (make func(server.Config) server.Engine, reason string, err error) {
-	var names, refused []string
+	var refused []string
 	for _, c := range from {
-		names = append(names, c.name)
-		if name != c.name && name != "auto" {
+		if name != c.name && name != auto {
 			continue
 		}
 		err := c.probe()
 		switch {
-		case err == nil && name == "auto" && len(refused) == 0:
+		case err == nil && name == auto && len(refused) == 0:
 			return c.make, c.name + " is the fastest that runs here", nil
-		case err == nil && name == "auto":
+		case err == nil && name == auto:
 			return c.make, strings.Join(refused, "; "), nil
 		case err == nil:
 			return c.make, "it was asked for", nil
@@ -50,5 +64,5 @@ func choose(name string, from []candidate) (make func(server.Config) server.Engi
 		}
 		refused = append(refused, "not "+c.name+": "+err.Error())
 	}
-	return nil, "", fmt.Errorf("engine %q: auto, %s allowed", name, strings.Join(names, ", "))
+	return nil, "", fmt.Errorf("engine %q: %s", name, problem.Allowed(namesOf(from)...))
 }
