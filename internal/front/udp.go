@@ -63,11 +63,16 @@ func (f *Front) ResumeUDP(passed sockets.Passed, fail func(error)) (err error) {
 // extension, it waits too: the kernel keeps what arrives meanwhile. For a sequence's block it does not,
 // because other names would have to wait with it.
 func (f *Front) answerDatagram(now int64, in, out []byte) []byte {
-	for {
+	for again := true; ; now = f.g.Now() {
 		answer := memcache.Datagram(&f.datagrams, now, in, out)
-		if len(answer) > len(out) || !f.g.Await() {
+		if len(answer) > len(out) {
 			return answer
 		}
-		now = f.g.Now()
+		if !f.g.Await() {
+			if !again {
+				return answer
+			}
+			again = false // what it had to wait for may have come before Await looked
+		}
 	}
 }

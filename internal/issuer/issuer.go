@@ -6,7 +6,8 @@
 // between ids of different lanes, except that no id lies further ahead of the clock than the run-ahead.
 //
 // Bulk requests must not take the last ids from clients that ask for one, so bulk leaves a part of the
-// ids to single requests; see Issuer.takeBulk.
+// ids to single requests; see Issuer.takeBulk. Nor may they keep an event loop from its other clients:
+// Mint does not sleep for bulk, which waits in a queue.
 package issuer
 
 import (
@@ -91,6 +92,7 @@ type Issuer struct {
 	before  atomic.Int64 // the latest position of all replaced generators, Unix ms
 	floor   atomic.Int64 // no id is issued at or before this Unix ms
 	dry     drought      // of windows that reach the present
+	queue   queue
 	others  others
 	texts   texts
 }
@@ -103,7 +105,9 @@ type lane struct {
 
 // New makes an Issuer with empty lanes.
 func New(c Config) *Issuer {
-	return &Issuer{c: c, limits: newLimits(c.Layout, c.RunAhead), lanes: make([]lane, c.Lanes)}
+	is := &Issuer{c: c, limits: newLimits(c.Layout, c.RunAhead), lanes: make([]lane, c.Lanes)}
+	is.queue.open(c.Layout, c.Lanes)
+	return is
 }
 
 // Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it
@@ -216,8 +220,8 @@ func (is *Issuer) Ready(now int64) error {
 type source struct {
 	is    *Issuer
 	home  int
-	lane  *lane           // home's
-	tired [2]atomic.Int64 // the turn, Unix ms, in which a Mint last slept in vain: for single ids, for bulk
+	lane  *lane        // home's
+	tired atomic.Int64 // the turn, Unix ms, in which a Mint last slept in vain
 }
 
 // Source implements Kind.
@@ -239,8 +243,10 @@ func (s *source) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	if run, ok := s.take(when.Now, n, bulk); ok {
 		return run, nil
 	}
-	return s.is.insist(s, &s.tired, when.Now, n, bulk)
+	return s.is.insist(s, when.Now, n, bulk)
 }
+
+func (s *source) waits() (*atomic.Int64, *queue) { return &s.tired, &s.is.queue }
 
 // why returns why take has no id, and how long to wait.
 func (s *source) why(now int64, bulk bool) (*Refusal, time.Duration) {
@@ -251,16 +257,14 @@ func (s *source) why(now int64, bulk bool) (*Refusal, time.Duration) {
 type taker interface {
 	take(now int64, n int, bulk bool) (id.Run, bool)
 	why(now int64, bulk bool) (*Refusal, time.Duration)
+	waits() (tired *atomic.Int64, bulk *queue)
 }
 
-// insist tries again at the present, because the turn may have begun a while ago, and sleeps if the
-// next tick is near. A sleep blocks the whole event loop, so after a sleep in vain no other Mint of its
-// kind (single or bulk) sleeps in this turn.
-func (is *Issuer) insist(s taker, tireds *[2]atomic.Int64, turn int64, n int, bulk bool) (id.Run, error) {
-	tired := &tireds[0]
-	if bulk {
-		tired = &tireds[1]
-	}
+// insist tries again at the present, because the turn may have begun a while ago. If the next tick is
+// near, bulk waits for it in the queue, and a single request sleeps: that blocks the whole event loop, so after a
+// sleep in vain no other Mint sleeps in this turn.
+func (is *Issuer) insist(s taker, turn int64, n int, bulk bool) (id.Run, error) {
+	tired, queue := s.waits()
 	for waited := time.Duration(0); ; {
 		supplies := is.dry.supplies()
 		now := is.c.Now()
@@ -271,12 +275,13 @@ func (is *Issuer) insist(s taker, tireds *[2]atomic.Int64, turn int64, n int, bu
 		if is.c.Now() > now { // this thread was paused, and others issued with a later clock: try again
 			continue
 		}
-		if wait > MaxWait-waited || tired.Load() == turn {
+		if is.c.Wake != nil && (refusal.Reason == LeaseExpired && is.await(supplies) ||
+			refusal.Reason == RateExceeded && bulk && queue.join(n, wait, is.c.Wake)) {
+			return id.Run{}, id.ErrWait
+		}
+		if wait > MaxWait-waited || tired.Load() == turn || bulk && is.c.Wake != nil {
 			if waited > 0 {
 				tired.Store(turn)
-			}
-			if refusal.Reason == LeaseExpired && is.await(supplies) {
-				return id.Run{}, id.ErrWait
 			}
 			is.refused[refusal.Reason].Add(1)
 			return id.Run{}, refusal
@@ -288,17 +293,14 @@ func (is *Issuer) insist(s taker, tireds *[2]atomic.Int64, turn int64, n int, bu
 
 // await reports whether a request that found the windows over may wait for an extension.
 func (is *Issuer) await(supplies uint64) bool {
-	if is.c.Wake == nil {
-		return false
-	}
 	lasted, _ := is.dry.lasts(supplies)
 	return lasted < MaxPark
 }
 
-// Late reports whether requests wait for an extension now.
+// Late reports whether requests wait for an extension now, or may wait for the next tick.
 func (is *Issuer) Late() bool {
 	lasted, dry := is.dry.lasting()
-	return dry && lasted < MaxPark
+	return dry && lasted < MaxPark || is.queue.waiting() || is.others.waiting()
 }
 
 // take tries the home lane at the present, then the other lanes at the present, then all of them ahead

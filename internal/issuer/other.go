@@ -62,6 +62,7 @@ func (o *others) get(is *Issuer, l generator.Layout) *other {
 			o.all = make(map[string]*other)
 		}
 		k = &other{is: is, limits: newLimits(l, is.c.RunAhead/2), lanes: make([]otherLane, len(is.lanes))}
+		k.queue.open(l, len(is.lanes))
 		o.all[l.Fingerprint()] = k
 	}
 	return k
@@ -127,6 +128,18 @@ func (o *others) seal(lane int) {
 	}
 }
 
+// waiting reports whether bulk requests for ids of other layouts may wait for their next tick.
+func (o *others) waiting() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.all {
+		if k.queue.waiting() {
+			return true
+		}
+	}
+	return false
+}
+
 // An other is the kind of ids of another layout.
 type other struct {
 	perLoop
@@ -134,6 +147,7 @@ type other struct {
 	limits
 	mu    sync.Mutex // held to make a companion
 	lanes []otherLane
+	queue queue
 }
 
 type otherLane struct {
@@ -200,7 +214,7 @@ func (k *other) Source(loop int) id.Source {
 type otherSource struct {
 	kind  *other
 	home  int
-	tired [2]atomic.Int64 // as in source
+	tired atomic.Int64 // as in source
 }
 
 // Mint implements id.Source.
@@ -208,8 +222,10 @@ func (s *otherSource) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	if run, ok := s.take(when.Now, n, bulk); ok {
 		return run, nil
 	}
-	return s.kind.is.insist(s, &s.tired, when.Now, n, bulk)
+	return s.kind.is.insist(s, when.Now, n, bulk)
 }
+
+func (s *otherSource) waits() (*atomic.Int64, *queue) { return &s.tired, &s.kind.queue }
 
 // take tries the lanes in the order in which source.take does.
 func (s *otherSource) take(now int64, n int, bulk bool) (id.Run, bool) {
