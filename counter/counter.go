@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
@@ -34,7 +35,9 @@ var (
 	// ErrStale: Return found a newer write than that of the block. Nothing was given back.
 	ErrStale = errors.New("the record was written since")
 	// ErrOrder: the Store elects nobody, and the definition has order=strict. Nothing was recorded.
-	ErrOrder = errors.New("this counter store keeps no order=strict")
+	ErrOrder = errors.New("this counter store does not support order=strict")
+	// ErrNode: another sequence of the layout has the node of Define's definition. Nothing was recorded.
+	ErrNode = errors.New("the node is taken")
 	// ErrDeposed: the call was made within a term of leadership (package leader), and that is over. It
 	// stays so. Nothing was written.
 	ErrDeposed = errors.New("this daemon leads the sequence no more")
@@ -47,7 +50,8 @@ var ErrUnavailable = errors.New("the counter store does not answer")
 // Certain reports whether an error is one of the above. nil is not.
 func Certain(err error) bool {
 	for _, e := range []error{
-		ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrDamaged, ErrUnusable, ErrStale, ErrOrder, ErrDeposed,
+		ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrDamaged, ErrUnusable, ErrStale, ErrOrder, ErrNode,
+		ErrDeposed,
 	} {
 		if errors.Is(err, e) {
 			return true
@@ -72,7 +76,28 @@ type Definition struct {
 	// and after a possible loss the sequence waits for Raise. Other stores refuse both.
 	Rate       uint64
 	RefuseLoss bool
+
+	Time Time // zero = its values are plain numbers
 }
+
+// A Time makes a sequence one of timestamps: its values are positions of a layout, tick and sequence as one number, and
+// what clients get are ids with Node as the worker id. Such a sequence is Strict, from 1 to the layout's last position,
+// and only a Timekeeper grants it anything.
+type Time struct {
+	Layout string        // by name; empty = there is none
+	Node   uint64        // no other sequence of the layout has it
+	Ahead  time.Duration // how far ahead of the clock positions are granted: MinAhead to MaxAhead, whole ms
+}
+
+// The limits of Time.Ahead.
+const (
+	MinAhead     = time.Second
+	DefaultAhead = 3 * time.Second
+	MaxAhead     = 5 * time.Second // leader.TTL
+)
+
+// Timed reports whether the values are positions.
+func (d Definition) Timed() bool { return d.Time.Layout != "" }
 
 // DefaultRate and MaxRate are in values a second.
 const (
@@ -93,7 +118,7 @@ func Sequence(name string) Definition {
 	return Definition{Name: name, Start: 1, Step: 1, Offset: 1, Max: MaxValue}
 }
 
-// Check returns everything that is wrong with the numbers, as an error of package problem whose
+// Check returns everything that is wrong with the numbers, which workerid.SettingErrors takes apart and whose
 // fields are those of the Definition. It does not check the name.
 func (d Definition) Check() error {
 	var problems problem.List
@@ -111,6 +136,10 @@ func (d Definition) Check() error {
 	in("Rate", d.Rate, 0, MaxRate)
 	if d.RefuseLoss && d.Rate != 0 {
 		problems.Add("Rate", "%d: there is none with RefuseLoss", d.Rate)
+	}
+	if t := d.Time; t != (Time{}) && (t.Layout == "" || t.Ahead < MinAhead || t.Ahead > MaxAhead ||
+		t.Ahead%time.Millisecond != 0 || !d.Strict || d.Start != 1 || d.Step != 1 || d.Batch != 0) {
+		problems.Add("Time", "%+v: no definition of timestamps", t)
 	}
 	switch {
 	case !start || !end:

@@ -32,8 +32,10 @@ const (
 // A Keeper keeps the sequences of a daemon in values: it calls a Store for many Machines, with one
 // goroutine, and a few more for calls that are under way. Any goroutine may call its methods.
 type Keeper struct {
-	c    Config
-	rung chan struct{} // there may be something in queue
+	c     Config
+	rung  chan struct{}      // there may be something in queue
+	end   context.CancelFunc // of what Start began; nil = nothing
+	ended chan error         // its result
 
 	mu    sync.Mutex
 	lines map[string]*line
@@ -120,7 +122,7 @@ func (k *Keeper) enqueue(l *line) {
 type Status struct {
 	Block    uint64  // values in the newest block; 0 = there was none
 	Rate     float64 // values a second, over the block before that
-	Left     uint64  // values that were granted to nobody, as far as this daemon knows
+	Left     uint64  // values that were not granted, as far as this daemon knows
 	DaysLeft float64 // how long those last at that rate; +Inf = for ever
 }
 
@@ -146,6 +148,23 @@ func (k *Keeper) Of(name string) (status func() Status, ring func()) {
 		return s
 	}
 	return status, func() { k.Ring(name) }
+}
+
+// Start lets the Keeper Run in a goroutine until Stop. Start and Stop are called one after the other.
+func (k *Keeper) Start() {
+	var ctx context.Context
+	ctx, k.end = context.WithCancel(context.Background())
+	k.ended = make(chan error, 1)
+	go func() { k.ended <- k.Run(ctx) }()
+}
+
+// Stop ends Run, if Start was called, and returns what it returned.
+func (k *Keeper) Stop() error {
+	if k.end == nil {
+		return nil
+	}
+	k.end()
+	return <-k.ended
 }
 
 // Run keeps the sequences in values until ctx ends. Then it seals them all and gives back what is left
@@ -220,11 +239,11 @@ func (r *run) start() {
 		}
 		if r.dropped(l) {
 			r.seal(l)
-		} else if n := r.need(l); n > 0 {
+		} else if n, span := r.need(l); n > 0 {
 			l.busy = true
 			r.calls++
 			go func() {
-				r.reserve(l, n)
+				r.reserve(l, n, span)
 				r.done <- l
 			}()
 		}
@@ -261,17 +280,22 @@ func (r *run) dropped(l *line) bool {
 	return l.dropped
 }
 
-// need returns how many values a line needs now.
-func (r *run) need(l *line) uint64 {
+// need returns how many values a line needs now, or of timestamps which.
+func (r *run) need(l *line) (n uint64, timed *Span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.machine.Need(time.Now())
+	if n = l.machine.Need(time.Now()); n > 0 {
+		if s, ok := l.machine.Span(n); ok {
+			timed = &s
+		}
+	}
+	return n, timed
 }
 
-func (r *run) reserve(l *line, n uint64) {
+func (r *run) reserve(l *line, n uint64, timed *Span) {
 	// Not Run's context: what a call grants that is cut off is lost.
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	b, err := l.store.Reserve(ctx, l.name, n)
+	b, err := reserve(ctx, l.store, l.name, n, timed)
 	cancel()
 	l.mu.Lock()
 	wait := l.machine.Answer(time.Now(), b, err)

@@ -2,6 +2,7 @@ package counter
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,13 +74,17 @@ type Machine struct {
 	retry   time.Time
 	calling bool
 	closed  bool
-	faulty  bool // the record cannot be used, see Record.Fault
+	faulty  bool   // the record cannot be used, see Record.Fault
+	term    string // of timestamps: names this Machine in the record
 }
 
 // NewMachine makes the Machine of a sequence whose record a Store returned. batch, if it is not 0,
 // replaces the definition's.
 func NewMachine(r Record, to Issuer, batch uint64, log *slog.Logger) *Machine {
 	m := &Machine{def: r.Definition, to: to, log: log, next: r.Next, floor: r.Floor}
+	if r.Timed() {
+		m.term = rand.Text()
+	}
 	if batch != 0 {
 		m.def.Batch = batch
 	}
@@ -105,6 +110,9 @@ func (m *Machine) Need(now time.Time) uint64 {
 		return 0
 	}
 	left, short := m.to.Left()
+	if m.def.Timed() {
+		return m.needTimed(now, short)
+	}
 	if short == 0 && (m.size == 0 || left > m.block/2) {
 		return 0
 	}

@@ -8,10 +8,14 @@ import "fmt"
 // else's write in between.
 type Record struct {
 	Definition
-	Next    uint64 // the first value that nobody has; above Max when all are granted
-	Floor   uint64 // what the last Raise said: nobody may issue a smaller value. 0 = anything goes
+	Next    uint64 // the first free value; above Max when all are granted
+	Floor   uint64 // what the last Raise said: no daemon may issue a smaller value. 0 = anything goes
 	Retired bool   // no value will be granted
 	Token   string // of the last write
+
+	// Of timestamps: Term has all positions from Begin on that were granted; empty = none were.
+	Begin uint64
+	Term  string
 
 	// Fault says why nothing can be granted from the record until an operator has raised it: ErrForeign; or
 	// another error, mostly ErrDamaged, and then only the name is known. nil = there is no reason. It is not
@@ -49,6 +53,8 @@ func (r *Record) Reserve(n uint64, token string) (Block, error) {
 	switch {
 	case r.Retired:
 		return Block{}, ErrRetired
+	case r.Timed():
+		return Block{}, fmt.Errorf("%w: timestamps are granted by the clock", ErrOrder)
 	case left == 0:
 		return Block{}, ErrEnded
 	}
@@ -67,6 +73,7 @@ func (r *Record) Return(b Block, next uint64, token string) error {
 		return fmt.Errorf("%w: %d is no value up to %d", ErrStale, next, b.Hi)
 	}
 	r.Next, r.Token = max(next, r.Ceil(r.Floor)), token
+	r.Begin, r.Term = 0, ""
 	return nil
 }
 
@@ -99,6 +106,9 @@ func (r *Record) Check() error {
 	}
 	if r.Next < r.First() || r.Next <= r.Max && r.Next != r.Ceil(r.Next) {
 		return fmt.Errorf("the next value, %d, is none of the sequence", r.Next)
+	}
+	if r.Begin > r.Next {
+		return fmt.Errorf("the first position of the term, %d, is above the next value, %d", r.Begin, r.Next)
 	}
 	if r.Floor > r.Next { // Raise and Return never leave it so
 		return fmt.Errorf("the next value, %d, is below %d, the least that may be issued", r.Next, r.Floor)

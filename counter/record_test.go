@@ -71,19 +71,19 @@ func TestEverythingThatIsWrongWithADefinition(t *testing.T) {
 }
 
 func TestOnlyBatchMayDiffer(t *testing.T) {
-	d := Definition{"orders", 1, 2, 1, 100, 0, false, 0, false}
+	d := Definition{"orders", 1, 2, 1, 100, 0, false, 0, false, Time{}}
 	for _, c := range []struct {
 		other Definition
 		want  bool
 	}{
 		{d, true},
-		{Definition{"orders", 1, 2, 1, 100, 500, false, 0, false}, true},
-		{Definition{"items", 1, 2, 1, 100, 0, false, 0, false}, false},
-		{Definition{"orders", 3, 2, 1, 100, 0, false, 0, false}, false},
-		{Definition{"orders", 1, 1, 1, 100, 0, false, 0, false}, false},
-		{Definition{"orders", 1, 2, 2, 100, 0, false, 0, false}, false},
-		{Definition{"orders", 1, 2, 1, 101, 0, false, 0, false}, false},
-		{Definition{"orders", 1, 2, 1, 100, 0, true, 0, false}, false},
+		{Definition{"orders", 1, 2, 1, 100, 500, false, 0, false, Time{}}, true},
+		{Definition{"items", 1, 2, 1, 100, 0, false, 0, false, Time{}}, false},
+		{Definition{"orders", 3, 2, 1, 100, 0, false, 0, false, Time{}}, false},
+		{Definition{"orders", 1, 1, 1, 100, 0, false, 0, false, Time{}}, false},
+		{Definition{"orders", 1, 2, 2, 100, 0, false, 0, false, Time{}}, false},
+		{Definition{"orders", 1, 2, 1, 101, 0, false, 0, false, Time{}}, false},
+		{Definition{"orders", 1, 2, 1, 100, 0, true, 0, false, Time{}}, false},
 	} {
 		if d.Same(c.other) != c.want || c.other.Same(d) != c.want {
 			t.Errorf("%+v: want %v", c.other, c.want)

@@ -91,7 +91,7 @@ type Found struct {
 	Entry   Entry  // nil = there is nothing, or it cannot be read, or it is Unread
 	Unread  bool   // by All: the Ledger loads it
 	Fault   error  // why it cannot be read: counter.ErrDamaged, ErrUnusable
-	Foreign string // in Words, why it does not say which values are free, whoever reads it; empty = it does
+	Foreign string // in Words, why it does not say which values are free, for any reader; empty = it does
 	Waits   error  // why nothing is granted although the record is right: Reserve says so too
 	History string // of the server that answered: grants under another one may be lost. Empty = there is one only
 	Version any    // the Driver's

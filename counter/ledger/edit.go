@@ -69,9 +69,6 @@ func (l *Ledger) carryOut(ctx context.Context, jobs ...*job) error {
 	}
 	for rest := left(jobs); len(rest) > 0; rest = left(rest) {
 		err := l.locked(ctx, jobs[0].name, func() error { return l.attempt(ctx, rest) })
-		if err == nil {
-			break
-		}
 		if jobs[0].patient && l.Patient && errors.Is(err, counter.ErrUnavailable) && wait(ctx, retryPause) {
 			continue
 		}
@@ -80,7 +77,6 @@ func (l *Ledger) carryOut(ctx context.Context, jobs ...*job) error {
 				j.end(err)
 			}
 		}
-		break
 	}
 	return jobs[0].err
 }

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/ledger"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/memcounter"
 )
 
@@ -81,6 +82,11 @@ func (f *fake) Load(ctx context.Context, names []string) ([]ledger.Found, error)
 	return f.see(f.Driver.Load(ctx, names))
 }
 
+func (f *fake) Changes(ctx context.Context) (string, error) {
+	now, err := f.Driver.Changes(ctx)
+	return now, cmp.Or(err, f.wrong)
+}
+
 func (f *fake) All(ctx context.Context) ([]ledger.Found, error) { return f.see(f.Driver.All(ctx)) }
 
 func (f *fake) Swap(ctx context.Context, fence ledger.Fence, writes []ledger.Write) (now []ledger.Found, err error) {
@@ -102,6 +108,16 @@ func (f *fake) Admit(fence ledger.Fence, found ledger.Found) error {
 		return f.admit(fence, found)
 	}
 	return nil
+}
+
+// inTurn makes calls wait for each other: several rests are given back at once, and the fake counts without a lock.
+func (f *fake) inTurn() {
+	var mu sync.Mutex
+	f.do = func(_ context.Context, g func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return g()
+	}
 }
 
 // lose makes the next n Swaps be carried out without an answer.
@@ -153,36 +169,12 @@ func (f *fake) born(e entry) {
 	}
 }
 
-func define(t *testing.T, s counter.Store, names ...string) {
-	t.Helper()
-	for _, name := range append(names, "orders")[:max(1, len(names))] {
-		if _, err := s.Define(bg, counter.Sequence(name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
+var define, refused = countertest.Define, countertest.Refused
 
 // reserve wants ten values from lo on.
 func reserve(t *testing.T, s counter.Store, lo uint64) counter.Block {
 	t.Helper()
-	b, err := s.Reserve(bg, "orders", 10)
-	if err != nil || b.Lo != lo || b.Hi != lo+9 || b.Token == "" {
-		t.Fatalf("%+v, %v; want %d to %d", b, err, lo, lo+9)
-	}
-	return b
-}
-
-// refused wants an error that is another one, or any, and says all texts.
-func refused(t *testing.T, err, is error, texts ...string) {
-	t.Helper()
-	if err == nil || is != nil && !errors.Is(err, is) {
-		t.Fatalf("%v, want %v", err, is)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%v does not say %q", err, text)
-		}
-	}
+	return countertest.Reserve(t, s, 10, lo)
 }
 
 // soon is a context that ends while a call is tried again.

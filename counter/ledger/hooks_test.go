@@ -30,11 +30,9 @@ func (p term) Check(name string) error {
 // knows nothing of it.
 func TestWithin(t *testing.T) {
 	f := newFake()
-	var mu sync.Mutex // several rests are given back at once
+	f.inTurn()
 	var fences []ledger.Fence
 	f.admit = func(fence ledger.Fence, _ ledger.Found) error {
-		mu.Lock()
-		defer mu.Unlock()
 		fences = append(fences, fence)
 		return nil
 	}
@@ -99,12 +97,7 @@ func TestWithin(t *testing.T) {
 // Rests of many sequences go back in as few Swaps as the store allows, and each is refused for itself.
 func TestManyAtOnce(t *testing.T) {
 	f := newFake()
-	var mu sync.Mutex // the fake's figures are for one goroutine
-	f.do = func(ctx context.Context, f func() error) error {
-		mu.Lock()
-		defer mu.Unlock()
-		return f()
-	}
+	f.inTurn()
 	l := f.open(ledger.Traits{Together: 3, Patient: true})
 	var rests []counter.Rest
 	for _, name := range []string{"c", "a", "b", "e", "d", "g", "f"} {
@@ -137,6 +130,10 @@ func TestManyAtOnce(t *testing.T) {
 			t.Errorf("%s: %d, %v", r.Name, r.Next, err)
 		}
 	}
+	f.loads = 0 // a store that says nothing of itself takes one at a time
+	if f.open(ledger.Traits{}).ReturnAll(bg, rests[:2]); f.loads != 2 {
+		t.Errorf("%d loads", f.loads)
+	}
 	// Two calls with the same names in other orders do not wait for each other.
 	f.do = nil
 	back := slices.Clone(rests[:3])
@@ -151,6 +148,9 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	both.Wait()
+	more := errors.New("what Do adds")
+	f.do = func(_ context.Context, f func() error) error { return errors.Join(f(), more) }
+	refused(t, l.Return(bg, "none", counter.Block{}, 1), more)
 	down := errors.New("down")
 	f.do = func(context.Context, func() error) error { return down }
 	for _, err := range l.ReturnAll(bg, rests) {
@@ -356,6 +356,10 @@ func TestLock(t *testing.T) {
 	if err := l.Return(bg, "orders", b, 5); err != nil || f.times != 3 || f.held != 0 {
 		t.Errorf("%v, %d locks, %d held", err, f.times, f.held)
 	}
+	refused(t, failed(l.Reserve(bg, "", 1)), counter.ErrUnknown)
+	if f.times != 3 {
+		t.Error("a lock for no name")
+	}
 	// A record that is being written seems damaged; under the lock it is not. All leaves it to Load.
 	damaged := func(found *ledger.Found) {
 		if f.held == 0 {
@@ -559,6 +563,10 @@ func TestChanges(t *testing.T) {
 	}
 	f.db.Damage("orders")
 	see("damaged", 1)
+	f.wrong = errors.New("wrong")
+	if now, list, err := l.Changes(bg, since); now != since || list != nil || !errors.Is(err, f.wrong) {
+		t.Error(now, list, err)
+	}
 	no := errors.New("no")
 	f.do = func(context.Context, func() error) error { return no }
 	if now, list, err := l.Changes(bg, since); now != since || list != nil || !errors.Is(err, no) {
@@ -572,6 +580,17 @@ func TestAListIsReadMeanwhile(t *testing.T) {
 	l := f.open(ledger.Traits{Words: words})
 	define(t, l)
 	b := reserve(t, l, 1)
+	f.edit = func(found *ledger.Found) { // it was read when all was given back
+		f.edit = nil
+		if err := l.Return(bg, "orders", b, 1); err != nil {
+			t.Error(err)
+		}
+		found.Entry = &ledger.Basic{Record: counter.NewRecord(counter.Sequence("orders"), "0")}
+	}
+	if list, err := l.List(bg); err != nil || list[0].Fault != nil {
+		t.Error(list, err)
+	}
+	b = reserve(t, l, 1)
 	old := b
 	f.edit = func(found *ledger.Found) { // it was read before the next block
 		f.edit = nil
@@ -608,6 +627,22 @@ func TestAListIsReadMeanwhile(t *testing.T) {
 	if list, err := l.List(bg); err != nil || list[0].Fault != nil {
 		t.Error(list, err)
 	}
+	// Such a list does not say either which of two records is the one to go on with.
+	b = reserve(t, l, 41)
+	again := counter.NewRecord(counter.Sequence("orders"), "again")
+	again.Next, again.Floor = 90, 20
+	f.edit = func(found *ledger.Found) {
+		f.edit = nil
+		if err := l.Return(bg, "orders", b, 45); err != nil {
+			t.Error(err)
+		}
+		f.db.Put(&entry{Basic: ledger.Basic{Record: again}, birth: "again"})
+		found.Entry = &entry{Basic: ledger.Basic{Record: again}, birth: "again"}
+	}
+	if _, list, err := l.Changes(bg, ""); err != nil || list[0].Fault != nil {
+		t.Error(list, err)
+	}
+	refused(t, failed(l.Reserve(bg, "orders", 1)), counter.ErrForeign, "again")
 }
 
 func TestGate(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -31,6 +32,8 @@ type book struct {
 var (
 	_ counter.Store = (*Ledger)(nil)
 	_ counter.Admin = (*Ledger)(nil)
+
+	_ counter.Timekeeper = (*Ledger)(nil)
 )
 
 // New makes a Ledger. token returns a text that no process has had before; nil = a random one.
@@ -103,13 +106,38 @@ func (l *Ledger) Define(ctx context.Context, d counter.Definition) (counter.Reco
 			}
 		}
 		j := job{name: d.Name, announce: true, change: define}
-		if err = l.carryOut(ctx, &j); err == nil && j.found.Entry.Birth() == "" {
+		err = l.withNode(ctx, d, func() error { return l.carryOut(ctx, &j) })
+		if err == nil && j.found.Entry.Birth() == "" {
 			err = l.settle(ctx, &j, true)
 		}
 		if err != nil {
 			return r, err
 		}
 		return *j.found.Entry.Plain(), l.judge(j.m, j.found, j.found.Entry)
+	})
+}
+
+// nodeLock is a name that no sequence has. A Locker locks it for those who look whether a node is free, and define
+// timestamps.
+const nodeLock = "the nodes of timestamps"
+
+// withNode defines timestamps, unless another sequence has their node. A Driver without locks sees to that in Swap.
+func (l *Ledger) withNode(ctx context.Context, d counter.Definition, define func() error) error {
+	if _, ok := l.d.(Locker); !ok || !d.Timed() {
+		return define()
+	}
+	return l.locked(ctx, nodeLock, func() error {
+		all, err := l.list(ctx, false)
+		if err != nil {
+			return err
+		}
+		there := func(r counter.Record) bool { return r.Name == d.Name }
+		for _, r := range all { // of one that is there whoever reads it says what is wrong
+			if r.Time.Layout == d.Time.Layout && r.Time.Node == d.Time.Node && !slices.ContainsFunc(all, there) {
+				return counter.NodeTaken(d, r.Name)
+			}
+		}
+		return define()
 	})
 }
 
@@ -141,10 +169,21 @@ func (l *Ledger) settle(ctx context.Context, j *job, operator bool) (err error) 
 
 // Reserve implements counter.Store.
 func (l *Ledger) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
+	return l.reserve(ctx, name, func(e Entry, token string) (counter.Block, error) { return e.Reserve(n, token) })
+}
+
+// Advance implements counter.Timekeeper.
+func (l *Ledger) Advance(ctx context.Context, name string, s counter.Span) (counter.Block, error) {
+	return l.reserve(ctx, name, func(e Entry, token string) (counter.Block, error) { return e.Plain().Advance(s, token) })
+}
+
+// reserve has an entry grant something.
+func (l *Ledger) reserve(
+	ctx context.Context, name string, grant func(e Entry, token string) (counter.Block, error),
+) (counter.Block, error) {
 	return ask(ctx, l, func() (b counter.Block, err error) {
 		j := job{name: name}
 		j.change = func(j *job, token string) (Entry, error) {
-			b = counter.Block{}
 			if j.found.Entry == nil {
 				return nil, l.missing(name)
 			}
@@ -152,7 +191,7 @@ func (l *Ledger) Reserve(ctx context.Context, name string, n uint64) (counter.Bl
 			adopted := next.Adopt(token)
 			err := l.admit(j, next)
 			if err == nil {
-				b, err = next.Reserve(n, token)
+				b, err = grant(next, token)
 			}
 			if !adopted {
 				return unless(err, next)
@@ -169,8 +208,8 @@ func (l *Ledger) Reserve(ctx context.Context, name string, n uint64) (counter.Bl
 				err = l.carryOut(ctx, &j)
 			}
 		}
-		if errors.Is(err, ErrUncounted) && b.Token != "" { // nobody is told of b, so it need not be a gap
-			_ = l.carryOut(ctx, l.returning(counter.Rest{Name: name, Block: b, Next: b.Lo}, false))
+		if errors.Is(err, ErrUncounted) && b.Token != "" { // b is not returned, so it need not be a gap
+			_ = l.carryOut(ctx, l.returning(counter.Rest{Name: name, Block: b, Next: b.Lo}))
 		}
 		if err != nil {
 			b = counter.Block{}
@@ -207,7 +246,7 @@ func (l *Ledger) giveBack(ctx context.Context, rests []counter.Rest) []error {
 		all.Go(func() {
 			jobs, err := ask(ctx, l, func() (jobs []*job, err error) {
 				for _, r := range some {
-					jobs = append(jobs, l.returning(r, true))
+					jobs = append(jobs, l.returning(r))
 				}
 				err = l.carryOut(ctx, jobs...)
 				return jobs, err
@@ -223,8 +262,8 @@ func (l *Ledger) giveBack(ctx context.Context, rests []counter.Rest) []error {
 	return errs
 }
 
-// returning is the job of a Return. told: the caller of Reserve got the block, so this process remembers it.
-func (l *Ledger) returning(rest counter.Rest, told bool) *job {
+// returning is the job of a Return.
+func (l *Ledger) returning(rest counter.Rest) *job {
 	return &job{name: rest.Name, patient: true, gap: true, change: func(j *job, token string) (Entry, error) {
 		if j.found.Entry == nil {
 			return nil, l.missing(j.name)
@@ -237,7 +276,7 @@ func (l *Ledger) returning(rest counter.Rest, told bool) *job {
 		if err == nil {
 			err = next.Return(rest.Block, rest.Next, token)
 		}
-		if err == nil && told { // whether the write succeeds or not: the caller does not use them again
+		if err == nil { // whether the write succeeds or not: the caller does not use them again
 			l.update(j.m, func(m *memory) { m.granted, m.returns = min(m.granted, rest.Next-1), m.returns+1 })
 		}
 		return unless(err, next)

@@ -99,7 +99,7 @@ func (l *Ledger) judgeListed(found Found, before had, remember bool) (r counter.
 		r.Floor = max(r.Floor, m.granted+1)
 	}
 	granted := min(before.granted, m.granted)
-	if before.returns != m.returns { // nobody knows how little it was meanwhile: Reserve judges
+	if before.returns != m.returns { // it may have been less meanwhile: Reserve judges
 		granted, remember = 0, false
 	}
 	return r, cmp.Or(l.weigh(m, found, found.Entry, granted, remember), found.Waits)

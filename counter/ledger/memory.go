@@ -19,8 +19,8 @@ type memory struct {
 	history string // of the server that granted it
 	doubt   bool   // there was no record when this process asked, and there may have been one before
 
-	wrote  Found // what the last write has left there. Only whoever has the turn uses it
-	within Fence // if that was in a term: mostly nobody else writes until it ends
+	wrote  Found // what the last write has left there. Only the goroutine that has the turn uses it
+	within Fence // if that was in a term: mostly no other daemon writes until it ends
 }
 
 func (m *memory) leave() { <-m.busy }

@@ -16,6 +16,9 @@ import (
 // this process was granted.
 func TestWords(t *testing.T) {
 	f := newFake()
+	if err := failed(f.open(ledger.Traits{}).Show(bg, "orders")); err != counter.ErrUnknown {
+		t.Errorf("without words: %v", err)
+	}
 	s := f.open(ledger.Traits{Words: words})
 	_, err := s.Reserve(bg, "orders", 1)
 	refused(t, err, counter.ErrUnknown, ": unknown orders at @orders, next 0, granted 0, least 0")
@@ -84,20 +87,22 @@ func TestWords(t *testing.T) {
 }
 
 // A record that was made again is refused, also by a process that was granted nothing; and so is one that came after
-// it had seen that one may be lost. To look at a list is not to use a record.
+// it had seen that one may be lost. To look at a list is not to use a record, to be told of changes is.
 func TestBirthsAndDoubts(t *testing.T) {
 	f := newFake()
 	f.born(entry{birth: "first"})
 	s := f.open(ledger.Traits{Words: words})
-	looked := f.open(ledger.Traits{})
+	looked, told := f.open(ledger.Traits{}), f.open(ledger.Traits{})
 	define(t, s)
-	if _, err := looked.List(bg); err != nil {
-		t.Fatal(err)
+	_, err := looked.List(bg)
+	if _, _, err2 := told.Changes(bg, ""); err != nil || err2 != nil {
+		t.Fatal(err, err2)
 	}
 	f.db.Forget("orders")
 	f.born(entry{birth: "second"})
 	define(t, f.open(ledger.Traits{}))
-	_, err := s.Reserve(bg, "orders", 1)
+	refused(t, failed(told.Reserve(bg, "orders", 1)), counter.ErrForeign)
+	_, err = s.Reserve(bg, "orders", 1)
 	refused(t, err, counter.ErrForeign, ": again orders at @orders, next 1, granted 0, least 1")
 	reserve(t, looked, 1)
 	_, err = s.Show(bg, "orders")
@@ -290,6 +295,10 @@ func TestCannotRead(t *testing.T) {
 	f := newFake()
 	s := f.open(ledger.Traits{})
 	define(t, s)
+	f.before = func() error {
+		t.Error("it is written over")
+		return nil
+	}
 	f.wrong = errors.New("wrong")
 	for _, call := range []func() error{
 		func() error { return failed(s.Reserve(bg, "orders", 1)) },

@@ -1,0 +1,42 @@
+package countertest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// Define records sequences as counter.Sequence says; without names it is orders.
+func Define(t testing.TB, s counter.Store, names ...string) {
+	t.Helper()
+	for _, name := range append(names, "orders")[:max(1, len(names))] {
+		if _, err := s.Define(bg, counter.Sequence(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Reserve reserves n values of orders, and wants all from lo on.
+func Reserve(t testing.TB, s counter.Store, n, lo uint64) counter.Block {
+	t.Helper()
+	b, err := s.Reserve(bg, "orders", n)
+	if err != nil || b.Lo != lo || b.Hi != lo+n-1 || b.Token == "" {
+		t.Fatalf("%+v, %v; want %d to %d", b, err, lo, lo+n-1)
+	}
+	return b
+}
+
+// Refused wants an error that is another one, or any, and says all texts.
+func Refused(t testing.TB, err, is error, texts ...string) {
+	t.Helper()
+	if err == nil || is != nil && !errors.Is(err, is) {
+		t.Fatalf("%v, want %v", err, is)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v does not say %q", err, text)
+		}
+	}
+}
