@@ -12,7 +12,7 @@ import (
 type board struct {
 	mu       sync.Mutex
 	revision int64
-	leaders  [Groups]Leader
+	leaders  [MaxGroups]Leader
 	nodes    map[string]NodeKey
 	watchers map[int]func(map[int]Leader)
 	watches  int
@@ -54,7 +54,7 @@ func (b *board) commit(c Change) (bool, State) {
 		delete(b.nodes, id)
 	}
 	if c.Put != nil {
-		b.nodes[c.Put.ID] = NodeKey{*c.Put, b.revision}
+		b.nodes[c.Put.ID] = NodeKey{Node: *c.Put, Revision: b.revision, Stamp: c.Stamp}
 	}
 	return true, b.state()
 }

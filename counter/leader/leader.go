@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
 )
@@ -10,16 +11,29 @@ import (
 // CLUSTER SLOTS can say who leads. It is fixed in a Board when that is first used.
 const Groups = 16
 
+// MaxGroups counts the groups of timestamps too: group g has those of the slots of g-Groups. Daemons of releases that
+// know no timestamps do not know these groups either, and so lead none.
+const MaxGroups = 2 * Groups
+
 // slotsOf is how many slots a group has.
 const slotsOf = id.Slots / Groups
 
 // Group returns the group of a slot, 0 to Groups-1. id.Slot returns the slot of a name.
 func Group(slot int) int { return slot / slotsOf }
 
-// GroupOf returns the group of a name.
-func GroupOf(name string) int { return Group(id.Slot(name)) }
+// GroupOf returns the group of a name that is no timestamps.
+func GroupOf(name string) int { return Group(SlotOf(name)) }
 
-// SlotsOf returns the first and the last slot of a group.
+// SlotOf returns the slot of a name.
+func SlotOf(name string) int { return id.Slot(name) }
+
+// TimedGroupOf returns the group of a name that is timestamps.
+func TimedGroupOf(name string) int { return GroupOf(name) + Groups }
+
+// Timed reports whether a group is one of timestamps.
+func Timed(group int) bool { return group >= Groups }
+
+// SlotsOf returns the first and the last slot of a group, which is none of timestamps.
 func SlotsOf(group int) (first, last int) { return group * slotsOf, (group+1)*slotsOf - 1 }
 
 // A Node is a daemon that takes part.
@@ -47,11 +61,12 @@ type Leader struct {
 type NodeKey struct {
 	Node
 	Revision int64 // of the last write; never 0
+	Stamp    int64 // the time of day of the daemon when it wrote that, Unix ms; 0 = it says nothing
 }
 
 // A State is all that a Board holds, at one moment.
 type State struct {
-	Leaders [Groups]Leader
+	Leaders [MaxGroups]Leader
 	Nodes   []NodeKey // by ID
 }
 
@@ -72,6 +87,7 @@ type Change struct {
 	Nodes   map[string]int64 // the same of daemons, by ID
 	Lead    map[int]Leader   // what to write of groups; Revision does not count
 	Put     *Node            // the node key to write; nil = none
+	Stamp   int64            // of Put; 0 = none
 	Drop    []string         // the IDs of the node keys to delete
 }
 
@@ -90,9 +106,19 @@ type Board interface {
 
 // A View is what a daemon knows of all. It never changes.
 type View struct {
-	Leaders [Groups]Leader
+	Leaders [MaxGroups]Leader
 	Nodes   []NodeKey // by ID; among them ones that ended without saying so, for a minute
 	At      int64     // when it was read, in ns of the Runner's clock; 0 = not yet
+
+	Offset int64         // the fleet's time, Unix ns, minus moments of the Runner's clock; 0 = not known
+	Apart  time.Duration // how far this daemon's clock is ahead of that, or behind, if it is wrong; 0 = it is not
+}
+
+// Time returns what time it is, as Unix ns minus moments of the Runner's clock, where own is that of this daemon's own
+// clock: that counts, but not if it is ahead of the fleet's time by more than MaxSkew. known is false before there
+// was an answer.
+func (v *View) Time(own int64) (offset int64, known bool) {
+	return min(own, v.Offset+int64(MaxSkew)), v.Offset != 0
 }
 
 // Leader returns who leads a group, or false if nobody does. That may have changed since.

@@ -81,7 +81,7 @@ func (m *Machine) sight(now int64, s *State) {
 	note := func(id string, revision int64) {
 		old, ok := m.nodes[id]
 		if !ok || old.revision != revision {
-			old = sighting{revision, now, ok}
+			old = sighting{revision: revision, at: now, changed: ok}
 		}
 		seen[id] = old
 	}

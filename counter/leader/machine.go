@@ -11,7 +11,7 @@ import (
 const (
 	TTL      = 5 * time.Second        // after which a leader that has not renewed may be replaced
 	valid    = TTL * 9 / 10           // for which a leader may answer after a renewal was sent
-	Every    = time.Second            // between two renewals
+	every    = time.Second            // between two renewals
 	Patience = time.Second            // for which an answer is waited for
 	look     = 500 * time.Millisecond // after an answer, to see soon who renews no more
 	spread   = 25 * time.Millisecond  // before a claim, for each group that the daemon leads already
@@ -45,7 +45,7 @@ type Machine struct {
 	known  State
 	at     int64 // when known was answered; 0 = nothing is known
 	nodes  map[string]sighting
-	groups [Groups]group
+	groups [MaxGroups]group
 	events []Event
 
 	call     *call          // under way
@@ -56,6 +56,7 @@ type Machine struct {
 	gather   int64          // until then a hand-over waits for groups that are ending
 	stopping bool
 	stats    Stats
+	fleetTime
 }
 
 // A sighting is what is known of a node key, or of the lack of one.
@@ -63,6 +64,7 @@ type sighting struct {
 	revision int64
 	at       int64 // when an answer first showed this revision
 	changed  bool  // an earlier answer showed another one: the daemon ran since then
+	stamp    int64 // see votes
 }
 
 // A phase says where this daemon stands with a group.
@@ -80,7 +82,7 @@ type group struct {
 	asked bool // to be handed over, when it is its turn
 	term  Term
 	until int64
-	empty int64 // when an answer first showed that nobody leads, with the present revision
+	empty int64 // when an answer first showed that no daemon leads, with the present revision
 	out   int64 // before that this daemon does not claim it, unless it is the heir
 }
 
@@ -122,7 +124,11 @@ func (m *Machine) Events() []Event {
 
 // View returns what is known now.
 func (m *Machine) View() *View {
-	return &View{Leaders: m.known.Leaders, Nodes: m.known.Nodes, At: m.at}
+	v := &View{Leaders: m.known.Leaders, Nodes: m.known.Nodes, At: m.at, Offset: m.offset}
+	if m.off() {
+		v.Apart = time.Duration(m.apart)
+	}
+	return v
 }
 
 // Demote begins to hand a group over. The errors are ErrNotLeader and ErrAlone.
@@ -130,7 +136,7 @@ func (m *Machine) Demote(now int64, group int) error {
 	if at := m.groups[group]; at.phase != leading || at.asked {
 		return ErrNotLeader
 	}
-	if len(m.alive(now)) == 0 {
+	if len(m.alive(now, group)) == 0 {
 		return ErrAlone
 	}
 	m.groups[group].asked = true
@@ -143,7 +149,7 @@ func (m *Machine) Demote(now int64, group int) error {
 func (m *Machine) Stop(now int64) { m.stop(now, atOnce) }
 
 // Halt is a Stop that ends all groups at once, because no request comes any more.
-func (m *Machine) Halt(now int64) { m.stop(now, Groups) }
+func (m *Machine) Halt(now int64) { m.stop(now, MaxGroups) }
 
 func (m *Machine) stop(now int64, most int) {
 	m.stopping, m.hinted = true, true // as in Demote
@@ -216,7 +222,7 @@ func (m *Machine) Next(now int64) (c *Change, wake int64) {
 	}
 	next.sent = now
 	if next.renews {
-		m.renewAt = now + int64(Every)
+		m.renewAt = now + int64(every)
 	}
 	m.hinted = false // the answer says all
 	m.call = next
@@ -226,10 +232,10 @@ func (m *Machine) Next(now int64) (c *Change, wake int64) {
 // choose returns what to do now, or when to ask again.
 func (m *Machine) choose(now int64) (next *call, wake int64) {
 	switch mine := m.known.Node(m.me.ID).Revision; {
-	case m.stopping && !m.busy() && mine != 0: // nobody shall take it for an heir
+	case m.stopping && !m.busy() && mine != 0: // no leader shall take it for an heir
 		return &call{claims: -1, Change: Change{Nodes: map[string]int64{m.me.ID: mine}, Drop: []string{m.me.ID}}}, 0
 	case m.stopping && !m.busy():
-		if poll := m.at + int64(Every); now < poll && !m.hinted {
+		if poll := m.at + int64(every); now < poll && !m.hinted {
 			return nil, poll
 		}
 		return &call{claims: -1}, 0
@@ -279,6 +285,7 @@ func (m *Machine) gone() bool {
 func (m *Machine) renewal() *call {
 	c := &call{renews: true, claims: -1, Change: Change{
 		Leaders: map[int]int64{}, Nodes: map[string]int64{m.me.ID: m.known.Node(m.me.ID).Revision}, Put: &m.me,
+		Stamp: m.stamp(),
 	}}
 	for g := range m.groups {
 		if m.groups[g].phase == leading {
@@ -305,7 +312,7 @@ func (m *Machine) inherit() *call {
 // inherits reports whether a group was handed over to this daemon.
 func (m *Machine) inherits(g int) bool {
 	l := m.known.Leaders[g]
-	return m.groups[g].phase == idle && l.ID == "" && l.Heir == m.me.ID
+	return m.groups[g].phase == idle && l.ID == "" && l.Heir == m.me.ID && m.mayLead(g)
 }
 
 // claim is a renewal that takes a group too. It compares the node key of the leader that has not
@@ -336,9 +343,9 @@ func (m *Machine) claimable() (g int, due int64) {
 		return g, 0
 	}
 	first := Group(id.Slot(m.me.ID)) // daemons that start together begin with different ones
-	for i := range Groups {
-		i = (first + i) % Groups
-		if m.groups[i].phase != idle {
+	for i := range MaxGroups {
+		i = (first + i) % MaxGroups
+		if m.groups[i].phase != idle || Timed(i) && (!m.timed[i] || m.off()) {
 			continue
 		}
 		if at := m.dueAt(i); g < 0 || at < due {
@@ -353,10 +360,13 @@ func (m *Machine) dueAt(g int) int64 {
 	l := m.known.Leaders[g]
 	wait := spread * time.Duration(m.led())
 	free := m.groups[g].empty
+	if Timed(g) && !m.warm {
+		free = max(free, m.born+int64(cold))
+	}
 	switch {
 	case l.ID != "":
-		free = m.nodes[l.ID].at + int64(TTL)
-	case l.Heir == m.me.ID: // whoever handed it over relies on that, also if this daemon had it a moment before
+		free = max(free, m.nodes[l.ID].at+int64(TTL))
+	case l.Heir == m.me.ID: // the one that handed it over relies on that, also if this daemon had it a moment before
 		return free
 	case l.Heir != "":
 		wait += spread
@@ -383,14 +393,14 @@ func (m *Machine) release(now int64) *call {
 		return nil
 	}
 	c := &call{claims: -1, Change: Change{Leaders: map[int]int64{}, Lead: map[int]Leader{}}}
-	alive, view := m.alive(now), m.View()
+	view := m.View()
 	for g := range m.groups {
 		at := &m.groups[g]
 		if at.phase != sealed {
 			continue
 		}
 		heir, fewest := "", 0
-		for _, id := range alive {
+		for _, id := range m.alive(now, g) {
 			if n := view.Held(id); heir == "" || n < fewest {
 				heir, fewest = id, n
 			}
@@ -408,13 +418,13 @@ func (m *Machine) release(now int64) *call {
 	return c
 }
 
-// alive returns the other daemons that have renewed within TTL. Of those that were only seen once it is
-// not known; they come last, and only if there are no others.
-func (m *Machine) alive(now int64) []string {
+// alive returns the other daemons that have renewed within TTL, and know the groups of timestamps if it is about one of
+// these. Of those that were only seen once it is not known; they come last, and only if there are no others.
+func (m *Machine) alive(now int64, group int) []string {
 	var sure, unsure []string
 	for _, n := range m.known.Nodes {
 		switch s := m.nodes[n.ID]; {
-		case n.ID == m.me.ID || now-s.at >= int64(TTL):
+		case n.ID == m.me.ID || now-s.at >= int64(TTL) || Timed(group) && n.Stamp == 0:
 		case s.changed:
 			sure = append(sure, n.ID)
 		default:
@@ -460,6 +470,10 @@ func (m *Machine) Answer(now int64, done bool, s State, err error) {
 		return
 	}
 	m.learn(now, s)
+	if done && c.renews {
+		m.renewals++
+	}
+	m.judgeTime(now)
 	if !done {
 		m.pause = now + int64(again)
 		if c.renews {
@@ -471,7 +485,7 @@ func (m *Machine) Answer(now int64, done bool, s State, err error) {
 		return
 	}
 	m.stats.Renewals++
-	m.stats.Renewed, m.renewAt = c.sent, c.sent+int64(Every)
+	m.stats.Renewed, m.renewAt = c.sent, c.sent+int64(every)
 	for g := range m.groups {
 		at := &m.groups[g]
 		_, compared := c.Leaders[g]

@@ -170,7 +170,7 @@ func TestOneDaemonLeadsAll(t *testing.T) {
 	w.want("groups", len(a.begun), Groups)
 	for g, term := range a.begun {
 		w.want("the term", term, Term{Group: g, Fence: w.b.leaders[g].Revision, Number: 1})
-		if left := a.Until(g) - w.now; left < int64(4400*time.Millisecond)-int64(Every) ||
+		if left := a.Until(g) - w.now; left < int64(4400*time.Millisecond)-int64(every) ||
 			left > int64(4500*time.Millisecond) {
 			t.Errorf("group %d: for %v", g, time.Duration(left))
 		}
@@ -287,7 +287,7 @@ func TestTTLCountsFromTheAnswer(t *testing.T) {
 	a.once()
 	a.frozen = true
 	b := rest[0]
-	w.now += int64(Every)
+	w.now += int64(every)
 	c := b.until(renews)
 	done, s := w.b.commit(c)
 	w.now += int64(900 * time.Millisecond)
@@ -296,7 +296,7 @@ func TestTTLCountsFromTheAnswer(t *testing.T) {
 		b.nodes["a"].at > w.now-int64(800*time.Millisecond) {
 		t.Errorf("seen %v ago", time.Duration(w.now-b.nodes["a"].at))
 	}
-	w.b.nodes["a"] = NodeKey{a.me, 9000}
+	w.b.nodes["a"] = NodeKey{Node: a.me, Revision: 9000}
 	c = b.until(renews)
 	done, s = w.b.commit(c)
 	w.now += int64(900 * time.Millisecond)
@@ -606,7 +606,7 @@ func TestStop(t *testing.T) {
 	w.run(100 * time.Millisecond)
 	w.want("groups of a", w.leads(a), 0)
 	w.want("a's key", w.b.nodes["a"], NodeKey{})
-	for _, l := range w.b.leaders {
+	for _, l := range w.b.leaders[:Groups] {
 		if l.ID == "" && l.Heir != "b" && l.Heir != "c" {
 			t.Errorf("%+v", l)
 		}
@@ -621,7 +621,7 @@ func TestStop(t *testing.T) {
 	if l := w.b.leaders[9]; l.ID == "a" || l.ID == "" || l.Number != 6 {
 		t.Errorf("%+v", l)
 	}
-	w.want("it reads", w.now-a.View().At <= int64(Every), true)
+	w.want("it reads", w.now-a.View().At <= int64(every), true)
 	leader, ok := a.View().Leader(0)
 	w.want("a leader", ok && leader.Redis != "", true)
 	rest[0].Stop(w.now)
@@ -756,7 +756,7 @@ func TestStopTakesTime(t *testing.T) {
 	a.Stop(w.now)
 	for range 10 {
 		w.run(time.Second)
-		w.want("a's key", w.b.nodes["a"].Revision != 0 && w.now-a.stats.Renewed <= int64(Every), true)
+		w.want("a's key", w.b.nodes["a"].Revision != 0 && w.now-a.stats.Renewed <= int64(every), true)
 	}
 	w.want("groups", w.leads(a), Groups-1)
 	w.want("not claimed", w.b.leaders[4].ID, "")
@@ -773,7 +773,7 @@ func TestStopTakesTime(t *testing.T) {
 			a.Answer(w.now, done, s, nil)
 		}
 	}
-	w.want("renewed", w.now-a.stats.Renewed <= int64(Every), true)
+	w.want("renewed", w.now-a.stats.Renewed <= int64(every), true)
 	w.run(300 * time.Millisecond)
 	w.want("groups", w.leads(a), 0)
 	w.want("a's key", w.b.nodes["a"], NodeKey{})
@@ -783,7 +783,7 @@ func TestStopTakesTime(t *testing.T) {
 // A daemon that was seen once only may be dead for long: one that renews is the better heir.
 func TestAnHeirMustHaveRenewed(t *testing.T) {
 	w, a, _ := settled(t, "c")
-	w.b.nodes["b"] = NodeKey{Node{ID: "b"}, 3} // from long ago
+	w.b.nodes["b"] = NodeKey{Node: Node{ID: "b"}, Revision: 3} // from long ago
 	a.Saw(w.now, nil)
 	a.once()
 	w.want("known", len(a.View().Nodes), 3)

@@ -15,7 +15,7 @@ import (
 const All = -1
 
 var allGroups = func() (all []int) {
-	for g := range Groups {
+	for g := range MaxGroups {
 		all = append(all, g)
 	}
 	return all
@@ -37,7 +37,9 @@ type Config struct {
 	Board Board
 	// Clock returns CLOCK_BOOTTIME in ns, above 0: the one that moments are read from.
 	Clock func() int64
-	Log   *slog.Logger
+	// Wall returns the time of day, Unix ns. nil = timestamps are led without regard to it.
+	Wall func() int64
+	Log  *slog.Logger
 	// Begin is called when the daemon has become the leader of a group. It must not issue before it has
 	// reserved within the Term.
 	Begin func(Term)
@@ -58,12 +60,12 @@ type Config struct {
 type Runner struct {
 	c     Config
 	rung  chan struct{} // there may be something to do
-	until [Groups]atomic.Int64
+	until [MaxGroups]atomic.Int64
 	view  atomic.Pointer[View]
 
 	mu    sync.Mutex
 	m     *Machine
-	cues  [Groups]cue
+	cues  [MaxGroups]cue
 	saw   []map[int]Leader // what watch has seen, and Run has not
 	moved chan struct{}    // closed and replaced when anything has changed
 	deaf  bool             // the last call failed
@@ -159,6 +161,9 @@ func (r *Runner) next() (c *Change, wait time.Duration, gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.c.Clock()
+	if r.c.Wall != nil {
+		r.m.Tell(now, r.c.Wall())
+	}
 	c, wake := r.m.Next(now)
 	return c, time.Duration(wake - now), r.m.gone()
 }
@@ -280,10 +285,17 @@ func (r *Runner) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.c.Board.Watch(ctx, changed) // whatever the reason for its end, the poll goes on
 		select {
-		case <-time.After(Every):
+		case <-time.After(every):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// SetTimed says that a group of timestamps has some, see Machine.
+func (r *Runner) SetTimed(group int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.m.SetTimed(group)
 }
 
 // Until returns up to when this daemon leads a group, as a moment of Config.Clock: it may answer a
@@ -332,7 +344,7 @@ func (r *Runner) Demote(ctx context.Context, groups ...int) error {
 func (r *Runner) Stop(ctx context.Context) error {
 	alone := false
 	r.step(func(now int64) {
-		if alone = r.m.busy() && len(r.m.alive(now)) == 0; !alone {
+		if alone = r.m.busy() && len(r.m.alive(now, 0)) == 0; !alone {
 			r.m.Stop(now)
 		}
 	})
