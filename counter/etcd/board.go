@@ -22,16 +22,35 @@ type leaderForm struct {
 	Heir    string `json:"heir"`
 }
 
+// A stampForm is what the key of a daemon's time holds, as JSON. It is not in the node key, because daemons of earlier
+// releases want nothing else there.
+type stampForm struct {
+	Version int   `json:"version"`
+	MS      int64 `json:"ms"`
+}
+
 // A nodeForm is what the key of a daemon holds, as JSON.
 type nodeForm struct {
 	Version int    `json:"version"`
 	Redis   string `json:"redis"`
 }
 
-func (s *Store) leaderPrefix() string       { return s.link.Root + "leader/" }
-func (s *Store) leaderKey(group int) string { return fmt.Sprintf("%s%02d", s.leaderPrefix(), group) }
-func (s *Store) nodePrefix() string         { return s.link.Root + "node/" }
-func (s *Store) groupsKey() string          { return s.leaderPrefix() + "groups" }
+func (s *Store) leaderPrefix() string { return s.link.Root + "leader/" }
+func (s *Store) timedPrefix() string  { return s.link.Root + "leader-time/" } // of groups of timestamps
+func (s *Store) nodePrefix() string   { return s.link.Root + "node/" }
+func (s *Store) stampPrefix() string  { return s.link.Root + "stamp/" }
+func (s *Store) groupsKey() string    { return s.leaderPrefix() + "groups" }
+
+// everyLeader is what the keys of all groups begin with, and no others.
+func (s *Store) everyLeader() string { return s.link.Root + "leader" }
+
+func (s *Store) leaderKey(group int) string {
+	prefix := s.leaderPrefix()
+	if leader.Timed(group) {
+		prefix = s.timedPrefix()
+	}
+	return fmt.Sprintf("%s%02d", prefix, group)
+}
 
 // Commit implements leader.Board: one transaction, which reads all of the election too. The first claim
 // of all fixes the number of groups.
@@ -50,8 +69,11 @@ func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now lea
 	if c.Put != nil {
 		then = append(then, put(s.nodePrefix()+c.Put.ID, nodeForm{formVersion, c.Put.Redis}))
 	}
+	if c.Put != nil && c.Stamp != 0 {
+		then = append(then, put(s.stampPrefix()+c.Put.ID, stampForm{formVersion, c.Stamp}))
+	}
 	for _, id := range c.Drop {
-		then = append(then, etcdlink.Delete(s.nodePrefix()+id))
+		then = append(then, etcdlink.Delete(s.nodePrefix()+id), etcdlink.Delete(s.stampPrefix()+id))
 	}
 	if len(c.Lead) > 0 && s.groupsFixed.Load() {
 		compare = append(compare, etcdlink.TextIs(s.groupsKey(), fmt.Sprint(leader.Groups)))
@@ -59,7 +81,9 @@ func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now lea
 		compare = append(compare, etcdlink.RevisionIs(s.groupsKey(), 0))
 		then = append(then, etcdlink.Put(s.groupsKey(), fmt.Sprint(leader.Groups)))
 	}
-	read := []etcdlink.Op{etcdlink.All(s.leaderPrefix()), etcdlink.All(s.nodePrefix())}
+	read := []etcdlink.Op{
+		etcdlink.All(s.everyLeader()), etcdlink.All(s.nodePrefix()), etcdlink.All(s.stampPrefix()),
+	}
 	answer, err := s.link.commit(ctx, s.leaderPrefix(), compare, append(then, read...), read)
 	if err != nil {
 		return false, now, err
@@ -81,9 +105,16 @@ func (s *Store) election(answer etcdlink.Answer) (now leader.State, err error) {
 	if err := s.began(answer.Cluster); err != nil {
 		return now, fmt.Errorf("%w: %s: %w", leader.ErrReplaced, s.leaderPrefix(), err)
 	}
-	ranges := answer.Found[len(answer.Found)-2:]
+	ranges := answer.Found[len(answer.Found)-3:]
 	if err := s.leaders(&now, ranges[0]); err != nil {
 		return now, err
+	}
+	stamps := map[string]int64{}
+	for _, kv := range ranges[2].Pairs {
+		var f stampForm
+		if err := decodeForm(kv, &f); err == nil { // one that cannot be read is no vote
+			stamps[strings.TrimPrefix(kv.Key, s.stampPrefix())] = f.MS
+		}
 	}
 	for _, kv := range ranges[1].Pairs { // by key, and so by ID
 		var f nodeForm
@@ -91,7 +122,9 @@ func (s *Store) election(answer etcdlink.Answer) (now leader.State, err error) {
 			return now, err
 		}
 		id := strings.TrimPrefix(kv.Key, s.nodePrefix())
-		now.Nodes = append(now.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: f.Redis}, Revision: kv.Revision})
+		now.Nodes = append(now.Nodes, leader.NodeKey{
+			Node: leader.Node{ID: id, Redis: f.Redis}, Revision: kv.Revision, Stamp: stamps[id],
+		})
 	}
 	return now, nil
 }
@@ -119,9 +152,8 @@ func (s *Store) leaders(now *leader.State, r etcdlink.Found) error {
 
 // leaderOf reads the key of a group.
 func (s *Store) leaderOf(kv etcdlink.Pair) (group int, l leader.Leader, err error) {
-	digits := strings.TrimPrefix(kv.Key, s.leaderPrefix())
-	group, err = strconv.Atoi(digits)
-	if err != nil || group < 0 || group >= leader.Groups || len(digits) != 2 {
+	group, err = strconv.Atoi(kv.Key[strings.LastIndexByte(kv.Key, '/')+1:])
+	if err != nil || group < 0 || group >= leader.MaxGroups || kv.Key != s.leaderKey(group) {
 		return 0, l, fmt.Errorf("%s: there is no such group", kv.Key)
 	}
 	var f leaderForm
@@ -147,7 +179,7 @@ func decodeForm(kv etcdlink.Pair, form any) error {
 // second. A call within a Term that was refused is a hint too.
 func (s *Store) Watch(ctx context.Context, changed func(map[int]leader.Leader)) error {
 	s.hint.Store(&changed)
-	return mark(s.link.Watch(ctx, s.leaderPrefix(), func(a etcdlink.Answer) { changed(s.written(a)) }))
+	return mark(s.link.Watch(ctx, s.everyLeader(), func(a etcdlink.Answer) { changed(s.written(a)) }))
 }
 
 // written returns what a Watch has seen of groups, or nil if there is anything else that it has seen.

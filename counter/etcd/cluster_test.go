@@ -22,7 +22,7 @@ func TestAnotherClusterElectsNobody(t *testing.T) {
 	const text = `{"version":1,"id":"x","redis":"h:1","term":7,"heir":""}`
 	pair := etcdlink.Pair{Key: s.leaderKey(3), Text: text, Revision: 9}
 	answer := func(cluster string) etcdlink.Answer {
-		return etcdlink.Answer{Cluster: cluster, Found: []etcdlink.Found{{Pairs: []etcdlink.Pair{pair}}, {}}}
+		return etcdlink.Answer{Cluster: cluster, Found: []etcdlink.Found{{Pairs: []etcdlink.Pair{pair}}, {}, {}}}
 	}
 	want := leader.Leader{Node: leader.Node{ID: "x", Redis: "h:1"}, Number: 7, Revision: 9}
 	for range 2 {

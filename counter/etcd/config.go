@@ -29,7 +29,7 @@ const DefaultNamespace = "default"
 const defaultTimeout = 2 * time.Second
 
 var protocol = endpoint.Protocol{
-	Scheme: "etcd", Port: 2379, Path: "katsubushi", Namespace: DefaultNamespace, Plain: true,
+	Scheme: "etcd", Port: endpoint.EtcdPort, Path: "katsubushi", Namespace: DefaultNamespace, Plain: true,
 }
 
 // target returns what the URL and the file of the password say.
@@ -40,7 +40,7 @@ func (c Config) target() (endpoint.Target, error) {
 	return t, problems.Err()
 }
 
-// Validate returns everything that is wrong with the settings, as an error of package problem. It
+// Validate returns everything that is wrong with the settings; see workerid.SettingErrors. It
 // reads no file.
 func (c Config) Validate() error {
 	_, err := c.target()

@@ -1,11 +1,13 @@
 package etcd
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
@@ -112,5 +114,39 @@ func TestRecordsAreReadAsTheyAreWritten(t *testing.T) {
 		if r, err := decode([]byte(strings.Replace(good, old, new, 1))); err == nil {
 			t.Errorf("%s: %+v", new, r)
 		}
+	}
+}
+
+// A record of timestamps is, for programs that do not know them, that of a retired sequence, which they refuse.
+func TestRecordsOfTimestamps(t *testing.T) {
+	const good = `{"version":1,"key":"/katsubushi/x/seq/tx","cluster":"a1","birth":"b","name":"tx","start":1,"step":1,` +
+		`"offset":1,"max":9007199254740991,"batch":0,"strict":false,"next":101,"floor":7,"retired":true,` +
+		`"token":"timestamps 1 katsubushi 1023 3000 active 90 T t"}`
+	r, err := decode([]byte(good))
+	want := record{counter.Record{Definition: counter.Definition{Name: "tx", Start: 1, Step: 1, Offset: 1,
+		Max: 1<<53 - 1, Strict: true, Time: counter.Time{Layout: "katsubushi", Node: 1023, Ahead: counter.DefaultAhead}},
+		Next: 101, Floor: 7, Token: "t", Begin: 90, Term: "T"}, "/katsubushi/x/seq/tx", "a1", "b"}
+	if err != nil || string(r.encode()) != good || r != want {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, change := range []func(){
+		func() { r.Term, r.Begin = "", 0 },
+		func() { r.Retired = true },
+	} {
+		change()
+		if again, err := decode(r.encode()); err != nil || again != r {
+			t.Errorf("%+v, %v; want %+v", again, err, r)
+		}
+	}
+	for old, new := range map[string]string{
+		" 3000 ": " 300 ", " T ": " ", "active": "", " 90 ": " 102 ", `"retired":true`: `"retired":false`, " t\"": " \"",
+		`"strict":false`: `"strict":true`, " 1023 ": " 01023 ", " t\"}": " t t\"}", "active ": "asleep ",
+	} {
+		if r, err := decode([]byte(strings.Replace(good, old, new, 1))); err == nil {
+			t.Errorf("%s: %+v", new, r)
+		}
+	}
+	if _, err := decode([]byte(strings.Replace(good, "timestamps 1", "timestamps 2", 1))); !errors.Is(err, errVersion) {
+		t.Error(err)
 	}
 }

@@ -28,13 +28,15 @@ func open(t *testing.T, url string, timeout time.Duration) *etcd.Store {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
-	countertest.Run(t, func(t *testing.T) countertest.Open {
+	newOpen := func(t *testing.T) countertest.Open {
 		url := etcdtest.URL(t, m)
 		return func(t *testing.T) (counter.Store, counter.Admin) {
 			s := open(t, url, patient)
 			return s, s
 		}
-	})
+	}
+	countertest.Run(t, newOpen)
+	countertest.RunTimestamps(t, newOpen)
 }
 
 func TestADamagedRecord(t *testing.T) {

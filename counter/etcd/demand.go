@@ -37,7 +37,7 @@ func (s *Store) Left(ctx context.Context) (list []leader.Demand, err error) {
 		group, err1 := strconv.Atoi(strings.TrimPrefix(kv.Key, root))
 		term, answer, _ := strings.Cut(kv.Text, " ")
 		n, err2 := strconv.ParseUint(term, 10, 64)
-		if err1 == nil && err2 == nil && group >= 0 && group < leader.Groups {
+		if err1 == nil && err2 == nil && group >= 0 && group < leader.MaxGroups {
 			list = append(list, leader.Demand{Group: group, Term: n, Answer: answer})
 		}
 	}

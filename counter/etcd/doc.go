@@ -12,7 +12,10 @@
 //	/PREFIX/NS/daemons/ID  what a daemon has learnt of the changes, for operators
 //	/PREFIX/NS/changes     a text that is replaced when a sequence is defined, raised or retired
 //	/PREFIX/NS/leader/GG   who leads a group of sequences with order=strict, see board.go
-//	/PREFIX/NS/leader/groups  how many groups there are
+//	/PREFIX/NS/leader/groups  how many of these there are
+//	/PREFIX/NS/leader-time/GG  who leads a group of timestamps. Releases that know none read neither this nor:
+//	/PREFIX/NS/stamp/ID    the time of day of a daemon
+//	/PREFIX/NS/time-node/LAYOUT/N  the name of the timestamps that have this node
 //	/PREFIX/NS/node/ID     a daemon that takes part in the election
 //
 // PREFIX is katsubushi, unless the URL has a path. Every write is one transaction: if the key still

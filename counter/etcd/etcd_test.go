@@ -16,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/etcd"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -23,35 +24,7 @@ import (
 
 var bg = context.Background()
 
-func define(t *testing.T, s *etcd.Store) {
-	t.Helper()
-	if _, err := s.Define(bg, counter.Sequence("orders")); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wants reserves and compares where the block begins.
-func wants(t *testing.T, s *etcd.Store, n, lo uint64) counter.Block {
-	t.Helper()
-	b, err := s.Reserve(bg, "orders", n)
-	if err != nil || b.Lo != lo {
-		t.Fatalf("%+v, %v; want it to begin with %d", b, err, lo)
-	}
-	return b
-}
-
-// refused wants an error that says all of it.
-func refused(t *testing.T, err error, is error, says ...string) {
-	t.Helper()
-	if err == nil || is != nil && !errors.Is(err, is) {
-		t.Fatalf("%v; want %v", err, is)
-	}
-	for _, s := range says {
-		if !strings.Contains(err.Error(), s) {
-			t.Errorf("%v; it does not say %q", err, s)
-		}
-	}
-}
+var define, wants, refused = countertest.Define, countertest.Reserve, countertest.Refused
 
 // What two clusters answer is not mixed, whether they answer in turn or one after the other.
 func TestTwoClusters(t *testing.T) {

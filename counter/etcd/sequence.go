@@ -118,6 +118,13 @@ func (d driver) Swap(ctx context.Context, fence ledger.Fence, writes []ledger.Wr
 			compare = append(compare, etcdlink.TextIs(key, found.text))
 		}
 		then = append(then, etcdlink.Put(key, string(r.encode())))
+		if w.Found.Entry == nil && r.Timed() {
+			free, take, err := d.takeNode(ctx, r.Definition)
+			if err != nil {
+				return nil, err
+			}
+			compare, then = append(compare, free), append(then, take)
+		}
 		if w.Announce {
 			then = append(then, etcdlink.Put(d.changesKey(), r.Token))
 		}
@@ -151,6 +158,23 @@ func (d driver) Swap(ctx context.Context, fence ledger.Fence, writes []ledger.Wr
 		now = append(now, ledger.Found{Name: names[i], Entry: w.Next, Version: written})
 	}
 	return now, nil
+}
+
+// takeNode returns what makes a transaction write the node of new timestamps too, if it is still as it is now. The
+// error is counter.ErrNode if another name has it.
+func (d driver) takeNode(ctx context.Context, def counter.Definition) (free etcdlink.Cmp, take etcdlink.Op, err error) {
+	key := fmt.Sprintf("%stime-node/%s/%d", d.link.Root, def.Time.Layout, def.Time.Node)
+	got, err := d.link.get(ctx, key)
+	if err != nil {
+		return free, take, err
+	}
+	revision := int64(0)
+	for _, kv := range got.Found[0].Pairs {
+		if revision = kv.Revision; kv.Text != def.Name {
+			return free, take, counter.NodeTaken(def, kv.Text)
+		}
+	}
+	return etcdlink.RevisionIs(key, revision), etcdlink.Put(key, def.Name), nil
 }
 
 // All implements ledger.Driver.

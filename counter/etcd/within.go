@@ -26,7 +26,7 @@ type within struct {
 // Check implements ledger.Fence.
 func (w *within) Check(name string) error {
 	switch g := leader.GroupOf(name); {
-	case g != w.term.Group:
+	case g != w.term.Group%leader.Groups:
 		return fmt.Errorf("%w: sequence %s is of group %d, and the term of group %d", counter.ErrDeposed, name, g,
 			w.term.Group)
 	case w.over.Load():
@@ -67,11 +67,14 @@ func (d driver) Admit(fence ledger.Fence, found ledger.Found) error {
 			return fmt.Errorf("%w: %w", counter.ErrForeign, err)
 		}
 	}
-	switch strict := found.Entry.Plain().Strict; {
-	case strict && fence == nil:
+	r := found.Entry.Plain()
+	switch term, _ := fence.(*within); {
+	case r.Strict && term == nil:
 		return fmt.Errorf("%w outside of a term of leadership", counter.ErrOrder)
-	case !strict && fence != nil:
+	case !r.Strict && term != nil:
 		return fmt.Errorf("sequence %s has order=free, and is not written within a term of leadership", found.Name)
+	case r.Strict && r.Timed() != leader.Timed(term.term.Group):
+		return fmt.Errorf("%w: sequence %s is not of group %d", counter.ErrDeposed, found.Name, term.term.Group)
 	}
 	return nil
 }

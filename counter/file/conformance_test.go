@@ -12,7 +12,9 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	countertest.Run(t, func(t *testing.T) countertest.Open { return openIn(t.TempDir()) })
+	open := func(t *testing.T) countertest.Open { return openIn(t.TempDir()) }
+	countertest.Run(t, open)
+	countertest.RunTimestamps(t, open)
 }
 
 func openIn(dir string) countertest.Open {

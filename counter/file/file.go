@@ -29,6 +29,7 @@ type Config struct {
 	Disk    durable.Disk
 	Machine string        // identity of this machine, see durable.MachineID
 	Token   func() string // returns a text that it has not returned before, also in other processes
+	Now     func() time.Time
 }
 
 // atOnce is how many goroutines ask the disk for something at once. On a disk that does not answer,
@@ -78,6 +79,9 @@ func Open(c Config) (*Store, error) {
 	}
 	if c.Token == nil {
 		c.Token = rand.Text
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	c.Open = max(c.Open, LeastOpen)
 	d := &driver{c: c, files: map[string]*sequence{}}
@@ -142,7 +146,7 @@ func (d *driver) Load(_ context.Context, names []string) ([]ledger.Found, error)
 	case r != nil:
 		found.Entry, found.Foreign = &ledger.Basic{Record: r.Record}, d.c.foreign(r)
 	}
-	if q.lock != nil { // or else somebody may be writing it
+	if q.lock != nil { // or else another process may be writing it
 		for _, what := range damaged {
 			d.c.Log.Warn("file of a sequence: one copy is damaged, the other is used",
 				"sequence", q.name, "file", q.path, "damage", what)
@@ -160,6 +164,9 @@ func (d *driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) 
 		r.Generation = found.Generation + 1
 	}
 	q := d.sequence(r.Name)
+	if r.Timed() {
+		r.Written = d.c.Now().UnixMilli()
+	}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("sequence %s: %w", q.name, err)
 	}
@@ -175,11 +182,29 @@ func (d *driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) 
 // Admit implements ledger.Admitter: it takes the lock of a strict sequence for the life of the Store.
 // durable.ErrInUse means that another process has it, and may let go of it.
 func (d *driver) Admit(_ ledger.Fence, found ledger.Found) error {
-	if !found.Entry.Plain().Strict {
+	r, q := found.Entry.Plain(), d.sequence(found.Name)
+	if !r.Strict {
 		return nil
 	}
-	return d.sequence(found.Name).holdStrict()
+	begins := q.strict == nil
+	if err := q.holdStrict(); err != nil {
+		return err
+	}
+	if was := found.Version.(*record); r.Timed() && (begins || q.doubted) && r.Next > r.First() {
+		now := d.c.Now()
+		apart := now.Sub(time.UnixMilli(was.Written)).Round(time.Minute)
+		if q.doubted = apart > doubtAfter; q.doubted {
+			return fmt.Errorf("%w: the clock says %s, and the record was written %v before that. If the clock is right, "+
+				"`katsubushi generator raise %s AT_LEAST`, with an id of now", counter.ErrForeign,
+				now.UTC().Format(time.RFC3339), apart, found.Name)
+		}
+	}
+	return nil
 }
+
+// doubtAfter is how long before a start the record of timestamps may have been written: no other daemon can say
+// whether a clock is right that has gone on by more.
+const doubtAfter = 24 * time.Hour
 
 // All implements ledger.Driver.
 func (d *driver) All(context.Context) (all []ledger.Found, err error) {

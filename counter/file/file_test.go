@@ -288,41 +288,6 @@ func TestStalledDisk(t *testing.T) {
 	close(d.gate)
 }
 
-func TestDamaged(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
-	w.disk = disk
-	define(t, w.open(t))
-	whole := disk.Read("orders.sequence")
-	one := append(make([]byte, 4096), whole[4096:]...)
-	disk.Write("orders.sequence", one)
-	reserve(t, w.open(t), 1, 101, 101)
-	disk.Write("orders.sequence", make([]byte, 8192))
-	s := w.open(t)
-	advice := "`katsubushi generator raise orders AT_LEAST`"
-	if _, err := s.Define(ctx, odd); !errors.Is(err, durable.ErrDamaged) || !strings.Contains(err.Error(), advice) {
-		t.Error(err)
-	}
-	if b, err := s.Reserve(ctx, odd.Name, 1); !errors.Is(err, durable.ErrDamaged) {
-		t.Errorf("%+v, %v", b, err)
-	}
-	if list, err := s.List(ctx); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, durable.ErrDamaged) {
-		t.Errorf("%+v, %v", list, err)
-	}
-	disk.Write("orders.sequence", bytesOf(whole, "orders", "others")) // its checksum is wrong now
-	if _, err := s.Show(ctx, odd.Name); !errors.Is(err, durable.ErrDamaged) {
-		t.Error(err)
-	}
-	disk.Write("items.sequence", whole)
-	if _, err := s.Show(ctx, "items"); err == nil || !strings.Contains(err.Error(), "it belongs to sequence orders") {
-		t.Error(err)
-	}
-}
-
-func bytesOf(b []byte, from, to string) []byte {
-	return []byte(strings.ReplaceAll(string(b), from, to))
-}
-
 // What an operator did is noticed, even if they were killed before they could say so.
 func TestChangesThatWereNotAnnounced(t *testing.T) {
 	w := newWorld()

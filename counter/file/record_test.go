@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
@@ -22,6 +23,24 @@ func sample() record {
 	return record{
 		Record:     counter.Record{Definition: d, Next: 10001, Floor: 9000, Token: "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"},
 		Generation: 42, Machine: "4be5a3c2e0b94d60a3f6e1d2c3b4a596",
+	}
+}
+
+// timed makes a record one of timestamps.
+func timed(r *record) {
+	r.Definition = counter.Definition{Name: "tx", Start: 1, Step: 1, Offset: 1, Max: counter.MaxValue, Strict: true,
+		Time: counter.Time{Layout: "katsubushi", Node: 1023, Ahead: 2500 * time.Millisecond}}
+	r.Begin, r.Term, r.Written = 9001, "7Q2M4WB6LHD3YNC5EFAK5XQ3ZJT", 1_790_000_000_000
+}
+
+// A daemon that does not know timestamps must leave their records alone, as those of a later version.
+func TestTimestampsAreOfAnotherVersion(t *testing.T) {
+	r := sample()
+	if timed(&r); !bytes.HasPrefix(r.encode(), []byte("katsubushi sequence timestamps-1\n")) {
+		t.Errorf("%.100s", r.encode())
+	}
+	if r := sample(); !bytes.HasPrefix(r.encode(), []byte("katsubushi sequence 1\n")) {
+		t.Errorf("%.100s", r.encode())
 	}
 }
 
@@ -52,6 +71,11 @@ func TestEveryStateIsReadBack(t *testing.T) {
 		func(r *record) {},
 		func(r *record) { r.Strict = false },
 		func(r *record) { r.Retired = true },
+		timed,
+		func(r *record) {
+			timed(r)
+			r.Begin, r.Term, r.Machine = 0, "", ""
+		},
 		func(r *record) { r.Machine = "" },
 		func(r *record) { r.Name = "-" },
 		func(r *record) { r.Next = r.Max + r.Step }, // ended

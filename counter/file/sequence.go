@@ -29,6 +29,8 @@ type sequence struct {
 	copies durable.Copies // its file is one that this process made, or nil
 	last   record         // what this process wrote to that file last without an error
 	strict durable.File   // the lock of order=strict, held for life; nil = not held
+	// of timestamps: the clock may be wrong, see driver.Admit
+	doubted bool
 }
 
 func newSequence(c *Config, name string) *sequence {

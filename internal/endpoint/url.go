@@ -20,6 +20,14 @@ import (
 	"unicode/utf8"
 )
 
+// The ports of servers, where a URL names none.
+const (
+	RedisPort     = 6379
+	SentinelPort  = 26379
+	EtcdPort      = 2379
+	ZooKeeperPort = 2181
+)
+
 // A URL is the parts of one.
 type URL struct {
 	Scheme         string
