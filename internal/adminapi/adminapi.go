@@ -66,7 +66,7 @@ type Config struct {
 func New(c Config) http.Handler {
 	a := api{c}
 	mux := http.NewServeMux()
-	a.routeGenerators(mux)
+	a.routeNames(mux)
 	a.routeLeaders(mux)
 	a.routeUsers(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

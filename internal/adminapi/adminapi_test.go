@@ -121,7 +121,7 @@ func TestGenerators(t *testing.T) {
 		{"PUT /generators/orders", "orders sequence step=0 start=0", 400,
 			`"step=0": 1 to 9223372036854775807 allowed; "start=0": 1 to 9223372036854775807 allowed` + "\n"},
 		{"PUT /generators/orders", "orders uuid7", 400,
-			`orders is a uuid7, of which nothing is recorded: only sequences are created; give daemons -generator ` +
+			`orders is a uuid7, of which nothing is recorded: only sequences are created; give daemons -name ` +
 				`"orders uuid7"` + "\n"},
 		{"PUT /generators/orders", "orders sequence rate=5", 400,
 			"rate= and on-loss= are for stores that may lose what they have confirmed, such as redis://; file does not\n"},

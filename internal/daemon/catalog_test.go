@@ -69,7 +69,7 @@ func TestKindsByName(t *testing.T) {
 				c.Engine, c.Definitions, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
 			})
 			await(t, "every name is ready", func() bool { // another layout needs half a second at a start without a record
-				return !slices.ContainsFunc(d.names.Catalog.Generators(), func(g *issuer.Generator) bool {
+				return !slices.ContainsFunc(d.names.Catalog.Names(), func(g *issuer.Name) bool {
 					return g.From.Ready(d.windows.Clock.Now()) != nil
 				})
 			})
@@ -90,7 +90,7 @@ func TestKindsByName(t *testing.T) {
 			checkTexts(t, "UDP", seen, mixed[:3], datagramValues(t, udp, mixed[:3]))
 			checkTexts(t, "HTTP", seen, mixed, overHTTP(t, d, mixed))
 			counts := map[string]uint64{}
-			for _, g := range d.names.Catalog.Generators() {
+			for _, g := range d.names.Catalog.Names() {
 				counts[g.Name] = g.Issued()
 			}
 			for name, got := range counts { // five requests with several keys, and three for each key alone: get, mg, HTTP
@@ -323,7 +323,7 @@ func (l *logged) take() string {
 	return strings.Join(l.lines, "\n")
 }
 
-func TestReloadOfGenerators(t *testing.T) {
+func TestReloadOfNames(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "names")
 	write := func(text string) {
 		t.Helper()
@@ -352,7 +352,7 @@ func TestReloadOfGenerators(t *testing.T) {
 		{"b uuid4\na uuid7\nc ulid\nx\nc uuid4\n",
 			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "b uuid4" is not what is served as ` +
 				`"b objectid": to change it, restart the daemon` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=generators error=line 4: "x": a kind is needed behind the ` +
+				`ERROR not reloaded, the old one stays in force what=generators error=line 4: "x": a kind must follow the ` +
 				`name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed` + "\n" +
 				`ERROR not reloaded, the old one stays in force what=generators error=line 5: "c" is declared already, by line 3`,
 			"36 24 19 26 "},
@@ -384,7 +384,7 @@ func TestReloadOfGenerators(t *testing.T) {
 		t.Error(got)
 	}
 	var all []string
-	for _, g := range d.names.Catalog.Generators() {
+	for _, g := range d.names.Catalog.Names() {
 		all = append(all, g.String())
 	}
 	if !slices.Equal(all, []string{"f ulid", "a uuid7", "b objectid", "c ulid"}) {
@@ -432,7 +432,7 @@ func TestEverybodyIsWoken(t *testing.T) {
 		}()
 		synctest.Wait()
 		w.ready.Store(true)
-		d.wake()
+		d.names.Wake()
 		if err := <-answered; err != nil || !time.Now().Equal(began) || e.n != 1 {
 			t.Errorf("%v after %v, the engine was woken %d times", err, time.Since(began), e.n)
 		}

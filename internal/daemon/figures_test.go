@@ -177,6 +177,7 @@ type reporting struct {
 func (*reporting) Source(int) id.Source { return nil }
 func (*reporting) Ready(int64) error    { return errors.New("no block for 1.0s: disk full") }
 func (r *reporting) Issued() uint64     { return r.issued.Load() }
+func (*reporting) Refused() uint64      { return 0 }
 
 func (r *reporting) Figures(emit func(figure.Figure)) issuer.Condition {
 	c := issuer.Condition{Order: "strict", Left: r.left.Load(), DaysLeft: 1e6}
@@ -276,7 +277,7 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	d.names.Catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "orders"}),
 		From: orders}})
 	find("orders", reflect.ValueOf(orders).Elem(), nil)
-	for _, g := range d.names.Catalog.Generators()[:2] {
+	for _, g := range d.names.Catalog.Names()[:2] {
 		v := reflect.ValueOf(g).Elem()
 		find(g.Name+".apart", at(v, "apart"), nil)
 		loops := at(v, "loops")

@@ -2,14 +2,13 @@ package daemon
 
 // metricsIntro begins docs/METRICS.md.
 const metricsIntro = "# Metrics\n\n<!-- not ours: process_open_fds process_max_fds -->\n" + `
-What ` + "`/metrics`" + ` on the HTTP port (` + "`-http-port`" + `) tells Prometheus. This page is made from the program: a test compares them.
-[deploy/prometheus](../deploy/prometheus/katsubushi.rules.yml) has alerts for what is said here under "when to worry", each with what to
-do; their names follow there, and what has none says "dashboard only". [A dashboard](../deploy/grafana/katsubushi.json)
-to import is in deploy/grafana. Both expect one scrape job for each fleet: the daemons of one job share worker ids
-and sequences. ` + "`stats`" + ` has the same figures under [other names](PROTOCOL.md#statistics).
-The figures are read once a second at most, so two scrapes that come close to each other show the same.
+` + "`/metrics`" + ` on the HTTP port serves these metrics to Prometheus. Below each metric are its names in ` +
+	"`stats`" + ` and
+` + "`/stats`" + `, where times are in ms and N is a number. "When to worry" ends with the [alerts](../deploy/prometheus/katsubushi.rules.yml) of that metric. They and
+the [dashboard](../deploy/grafana/katsubushi.json) expect one scrape job for each fleet: the daemons of one job share worker ids and sequences. The
+daemon reads its figures once a second at most.
 
-Besides these there are the metrics of the Go runtime (` + "`go_...`" + `) and of the process (` + "`process_cpu_seconds_total`, `process_open_fds`, `process_max_fds`" + ` and others).
+There are also the metrics of the Go runtime (` + "`go_...`) and of the process (`process_cpu_seconds_total`, `process_open_fds`, `process_max_fds`" + ` and others).
 `
 
 // A metricPart is a section of docs/METRICS.md: the metrics whose names, without katsubushi_, begin like
@@ -21,13 +20,10 @@ type metricPart struct {
 
 var metricParts = []metricPart{
 	{title: "Ids and the daemon"},
-	{title: "Latency", prefixes: []string{"request_duration"}, text: `The time runs from when an event loop has the last byte of a request until it hands the answer to the kernel: with io_uring
-until it calls the kernel that sends the answers of a turn, with epoll until it has sent the last of them, with the portable
-engine until it begins to send. A turn of an event loop answers many clients, and each counts with the time of the whole turn. What one
-read brings, pipelined requests too, is one request. One turn in sixteen and a half on average is measured, at random distances, and on a
-loop that does little each one; the requests in between count with the next turn that is measured. So ` + "`_count`" + ` is exact,
-and quantiles over a minute come close to those of all requests. A request that waits (for a block of a sequence, a leader, the comparison of a
-password) counts from when it began to wait. UDP, HTTP and gRPC are not included.
+	{title: "Latency", prefixes: []string{"request_duration"}, text: `The time runs from reading a request's last byte to handing its answer to the kernel. All requests of one read, also pipelined
+ones, count as one. The daemon measures a random sixteenth of the turns of a loop, and every turn of a loop that does little; ` + "`_count`" + ` is exact, and quantiles
+over a minute come close. A request that waits (for a block of a sequence, a leader, the comparison of a password) counts from when it began to wait.
+UDP, HTTP and gRPC are not included.
 
 A Prometheus that scrapes native histograms gets buckets that are each 9 % wider than the one before, others the classic ones:
 ` + "`histogram_quantile(0.99, sum by (le) (rate(katsubushi_request_duration_seconds_bucket[5m])))`"},

@@ -57,17 +57,30 @@ func families(t *testing.T, lines []string) map[string]family {
 	return all
 }
 
+// A note is what the figures say of a metric beside /metrics: when to worry, and its names in the statistics.
+type note struct {
+	worry string
+	stats []string
+}
+
+var numbered = regexp.MustCompile(`\b(lane|group)_[0-9]+`)
+
 // expositions returns /metrics of daemons that have everything together: every kind of store of worker ids,
-// all kinds of names, users, certificates, peers, leaders; and when to worry about each metric.
-func expositions(t *testing.T) (all [][]string, worry map[string]string) {
+// all kinds of names, users, certificates, peers, leaders; and what the figures say beside it of each metric.
+func expositions(t *testing.T) (all [][]string, notes map[string]note) {
 	t.Helper()
 	dir := t.TempDir()
-	worry = map[string]string{}
+	notes = map[string]note{}
 	show := func(d *Daemon) {
 		all = append(all, d.metricLines())
 		d.observer.Figures(func(f figure.Figure) {
 			if f.Metric != "" {
-				worry[f.Metric] = f.Worry
+				n := notes[f.Metric]
+				n.worry = f.Worry
+				if stat := numbered.ReplaceAllString(f.Stat, "${1}_N"); stat != "" && !slices.Contains(n.stats, stat) {
+					n.stats = append(n.stats, stat)
+				}
+				notes[f.Metric] = n
 			}
 		})
 	}
@@ -98,7 +111,7 @@ func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 		d.names.Stop()
 		d.windows.Stop(true)
 	}
-	return all, worry
+	return all, notes
 }
 
 // A soleBoard is a leader.Board that gives its daemon whatever it wants.
@@ -144,7 +157,7 @@ func leadAll(t *testing.T, d *Daemon) {
 	known.Set(reflect.MakeMap(known.Type()))
 	known.SetMapIndex(reflect.ValueOf("orders"), reflect.New(known.Type().Elem().Elem()))
 	forwarders := at(election, "forward")
-	for g := range leader.Groups {
+	for g := range leader.MaxGroups {
 		forwarders.Index(g).Set(reflect.ValueOf(forward.New(forward.Config{})))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -162,10 +175,10 @@ func runnerOf(d *Daemon) *atomic.Pointer[leader.Runner] {
 	return at(election.Elem(), "runner").Addr().Interface().(*atomic.Pointer[leader.Runner])
 }
 
-// everyMetric returns all metrics that there are, the text that shows them, and when to worry about each.
-func everyMetric(t *testing.T) (all map[string]family, texts []string, worry map[string]string) {
+// everyMetric returns all metrics that there are, the text that shows them, and what the figures say beside it.
+func everyMetric(t *testing.T) (all map[string]family, texts []string, notes map[string]note) {
 	t.Helper()
-	shown, worry := expositions(t)
+	shown, notes := expositions(t)
 	all = map[string]family{}
 	for _, lines := range shown {
 		for name, f := range families(t, lines) {
@@ -182,7 +195,7 @@ func everyMetric(t *testing.T) (all map[string]family, texts []string, worry map
 		texts = append(texts, strings.Join(lines, "\n")+"\n")
 	}
 	delete(all, "katsubushi_generator_rate") // made up
-	return all, texts, worry
+	return all, texts, notes
 }
 
 const metricsDoc = "../../docs/METRICS.md"
@@ -190,7 +203,7 @@ const metricsDoc = "../../docs/METRICS.md"
 // TestMetricsDoc: docs/METRICS.md lists every metric; -update writes it again. What this program says of
 // a metric comes from /metrics, and when to worry from the figures.
 func TestMetricsDoc(t *testing.T) {
-	all, _, worries := everyMetric(t)
+	all, _, notes := everyMetric(t)
 	alerts := alertsOf(t, all)
 	var b strings.Builder
 	b.WriteString(metricsIntro)
@@ -203,7 +216,11 @@ func TestMetricsDoc(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if partOf(name) == part.title {
 				f := all[name]
-				worry := worries[strings.TrimPrefix(name, "katsubushi_")]
+				n := notes[strings.TrimPrefix(name, "katsubushi_")]
+				names, worry := "`"+name+"`", n.worry
+				if len(n.stats) > 0 {
+					names += "<br>`" + strings.Join(n.stats, "`<br>`") + "`"
+				}
 				if worry != "" {
 					worry = withAlerts(t, name, worry, alerts)
 				}
@@ -211,7 +228,7 @@ func TestMetricsDoc(t *testing.T) {
 				if f.labels == nil {
 					labels = ""
 				}
-				fmt.Fprintf(&b, "| `%s` | %s, %s | %s | %s | %s |\n", name, f.kind, unitOf(f), labels, f.help, worry)
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", names, labels, f.help, worry)
 			}
 		}
 	}
@@ -259,24 +276,6 @@ func withAlerts(t *testing.T, name, worry string, alerts map[string][]string) st
 		worry += fmt.Sprintf(" → [%s](RUNBOOK.md#%s)", a, strings.ToLower(a))
 	}
 	return worry
-}
-
-// unitOf returns the unit, by Prometheus's rules for names.
-func unitOf(f family) string {
-	name := strings.TrimSuffix(f.name, "_total")
-	switch {
-	case strings.HasSuffix(name, "_timestamp_seconds"):
-		return "Unix s"
-	case strings.HasSuffix(name, "_seconds"):
-		return "s"
-	case strings.HasSuffix(name, "_bytes"):
-		return "bytes"
-	case strings.HasSuffix(name, "_info"), strings.HasSuffix(name, "_state"):
-		return "1"
-	case strings.HasSuffix(name, "ready"), strings.HasSuffix(name, "_alarm"):
-		return "0 or 1"
-	}
-	return "number"
 }
 
 // partOf returns the title of the first part that a metric belongs to.

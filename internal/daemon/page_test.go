@@ -228,13 +228,13 @@ func TestAnEndedSequenceIsShown(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	d.names.Metrics(d.windows.Clock.Now(), func(f figure.Figure) {
+	d.names.Catalog.Metrics(d.windows.Clock.Now(), false, func(f figure.Figure) {
 		if f.Metric == "generator_ready" && f.Value != (f.Labels[1] == "many") {
 			t.Errorf("/metrics says of %s: ready %v", f.Labels[1], f.Value)
 		}
 	})
 	stats := map[string]any{}
-	d.names.Stats(d.windows.Clock.Now(), func(f figure.Figure) { stats[f.Stat] = f.Value })
+	d.names.Catalog.Stats(d.windows.Clock.Now(), func(f figure.Figure) { stats[f.Stat] = f.Value })
 	if stats["few:ready"] != false || stats["few:not_ready_reason"] != "sequence few has ended at 3" ||
 		stats["many:ready"] != true {
 		t.Errorf("stats: %v", stats)

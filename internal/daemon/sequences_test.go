@@ -369,7 +369,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		t.Error(text)
 	}
 	ready := func() (names string) {
-		d.names.Metrics(d.windows.Clock.Now(), func(f figure.Figure) {
+		d.names.Catalog.Metrics(d.windows.Clock.Now(), false, func(f figure.Figure) {
 			if f.Stat == "ready" && f.Value == true {
 				names += f.Labels[1] + " "
 			}
@@ -410,7 +410,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %d, %s; want %d", name, v, why, want)
 		}
 	}
-	if len(d.names.Catalog.Generators()) != 4 {
+	if len(d.names.Catalog.Names()) != 4 {
 		t.Error("a name is there twice")
 	}
 	await(t, "the log says so", func() bool { return strings.Contains(log(), "can be used again") })

@@ -18,7 +18,8 @@ type Figure struct {
 	Labels []string // on /metrics: name, value, name, value
 
 	// Value is a bool, a string, a time.Duration or a number. A Duration is in ms in the statistics and in
-	// seconds on /metrics. A string has no Metric. Only /metrics has a Sum, or a *latency.Snapshot.
+	// seconds on /metrics. A string has no Metric. A Sum is its mean in µs in the statistics. Only /metrics has a
+	// *latency.Snapshot.
 	Value any
 }
 
@@ -39,6 +40,9 @@ func Info(emit func(Figure), name, help, worry string, texts ...string) {
 	emit(Figure{Metric: name + "_info", Value: 1, Labels: labels, Help: help, Worry: worry})
 }
 
+// Mean is how long one of them took; 0 if there is none.
+func (s Sum) Mean() time.Duration { return s.Took / time.Duration(max(s.N, 1)) }
+
 // Name returns the name in the statistics as people read it: without the unit of a Duration.
 func (f Figure) Name() string {
 	if _, ok := f.Value.(time.Duration); ok {
@@ -49,8 +53,11 @@ func (f Figure) Name() string {
 
 // Shown returns the value as the statistics have it.
 func (f Figure) Shown() any {
-	if d, ok := f.Value.(time.Duration); ok {
-		return d.Milliseconds()
+	switch v := f.Value.(type) {
+	case time.Duration:
+		return v.Milliseconds()
+	case Sum:
+		return v.Mean().Microseconds()
 	}
 	return f.Value
 }

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
@@ -64,6 +65,7 @@ type Front struct {
 
 	commands  []protocol.Counters // one per loop, and one for the UDP port
 	latency   []latency.Histogram // one per loop
+	asked     []*latency.Asked    // the same
 	datagrams protocol.Config     // what the UDP port's requests share
 
 	listening []server.Port
@@ -103,6 +105,9 @@ func New(c Config, g Given) (*Front, error) {
 		if loop == c.Loops {
 			f.datagrams = s
 			break
+		}
+		if h, ok := s.Handler.(*issuer.Handler); ok {
+			f.asked = append(f.asked, h.Asked())
 		}
 		for i := range f.ports {
 			f.ports[i].sessions = append(f.ports[i].sessions, s)
@@ -146,7 +151,7 @@ func (f *Front) Limits() server.Config {
 	return server.Config{
 		Now: f.g.Now, MaxConnections: int64(f.c.MaxConnections), Budget: f.Budget,
 		IdleTimeout: f.c.IdleTimeout, DrainTimeout: f.c.DrainTimeout, Counters: &f.Connections, Latency: f.latency,
-		Log: f.g.Noise,
+		Asked: f.asked, Log: f.g.Noise,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -79,9 +80,11 @@ func (f *Front) listen() (ports []server.Port, err error) {
 	for i := range f.ports {
 		p := &f.ports[i]
 		port := server.Port{
-			Name:    p.lower(),
-			Open:    func(loop int) server.Session { return f.open(p, loop) },
-			Resume:  func(loop int, state []byte) (server.Session, error) { return f.resume(p, loop, state) },
+			Name: p.lower(),
+			Open: func(loop int, asked *latency.Asked) server.Session { return f.open(p, loop, asked) },
+			Resume: func(loop int, asked *latency.Asked, state []byte) (server.Session, error) {
+				return f.resume(p, loop, asked, state)
+			},
 			Peers:   f.logins != nil,
 			Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
 			Lent: f.g.Passed.Lent(p.at.Name()), Shared: f.g.Passed.Named(p.at.Name()) != nil,

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -27,24 +29,39 @@ func resumed[S conversation](s S, err error) (conversation, error) {
 	return s, nil
 }
 
-var errNotLoggedIn = errors.New("a session says that its client has logged in, but not as whom")
+var errNotLoggedIn = errors.New("a session says that its client has logged in, but not as which user")
+
+// configFor returns what a session of a loop has in common with others: all of that loop, or none of those that
+// note by themselves which names they are asked for.
+func (p *port) configFor(loop int, asked *latency.Asked) *protocol.Config {
+	shared := &p.sessions[loop]
+	h, ok := shared.Handler.(*issuer.Handler)
+	if asked == nil || !ok {
+		return shared
+	}
+	own := *shared
+	own.Handler = h.Noting(asked)
+	return &own
+}
 
 // open makes the session of a new connection to a port.
-func (f *Front) open(p *port, loop int) server.Session {
+func (f *Front) open(p *port, loop int, asked *latency.Asked) server.Session {
+	c := p.configFor(loop, asked)
 	if f.logins == nil {
-		return p.session(&p.sessions[loop])
+		return p.session(c)
 	}
-	s := f.newLoginSession(p, loop)
+	s := f.newLoginSession(c)
 	s.Session = p.session(&s.config)
 	return s
 }
 
 // resume makes the session of a connection that moved to a port.
-func (f *Front) resume(p *port, loop int, state []byte) (server.Session, error) {
+func (f *Front) resume(p *port, loop int, asked *latency.Asked, state []byte) (server.Session, error) {
+	c := p.configFor(loop, asked)
 	if f.logins == nil {
-		return p.resume(&p.sessions[loop], state)
+		return p.resume(c, state)
 	}
-	s := f.newLoginSession(p, loop)
+	s := f.newLoginSession(c)
 	if err := s.resume(state, p.resume); err != nil {
 		return nil, err
 	}
@@ -52,8 +69,8 @@ func (f *Front) resume(p *port, loop int, state []byte) (server.Session, error) 
 }
 
 // newLoginSession makes a session around one that is still missing.
-func (f *Front) newLoginSession(p *port, loop int) *loginSession {
-	s := &loginSession{logins: f.logins, config: p.sessions[loop]}
+func (f *Front) newLoginSession(c *protocol.Config) *loginSession {
+	s := &loginSession{logins: f.logins, config: *c}
 	s.guard.Handler = s.config.Handler
 	s.config.Auth = s.auth
 	return s

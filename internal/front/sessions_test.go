@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -36,7 +37,7 @@ func withLogins(t testing.TB, users string) (w *world, replace func(users string
 }
 
 // session returns the session of a new connection.
-func (w *world) session(port, loop int) server.Session { return w.open(&w.ports[port], loop) }
+func (w *world) session(port, loop int) server.Session { return w.open(&w.ports[port], loop, nil) }
 
 // ask feeds a session and returns its answer and what it leaves.
 func ask(t *testing.T, s *server.Session, in string) (answer, rest string) {
@@ -86,10 +87,12 @@ func TestSessionsMove(t *testing.T) {
 			continue
 		}
 		port := server.Port{
-			Open:   func(loop int) server.Session { return d.session(c.port, loop) },
-			Resume: func(loop int, state []byte) (server.Session, error) { return d.resume(&d.ports[c.port], loop, state) },
+			Open: func(loop int, _ *latency.Asked) server.Session { return d.session(c.port, loop) },
+			Resume: func(loop int, _ *latency.Asked, state []byte) (server.Session, error) {
+				return d.resume(&d.ports[c.port], loop, nil, state)
+			},
 		}
-		next, err := port.Reopen(0, state)
+		next, err := port.Reopen(0, nil, state)
 		if err != nil {
 			t.Errorf("%s: %q: %v", c.what, state, err)
 			continue
@@ -102,7 +105,7 @@ func TestSessionsMove(t *testing.T) {
 			continue
 		}
 		replace("carol:secret\n")
-		if _, err := port.Reopen(0, state); err == nil || !strings.Contains(err.Error(), "any more") {
+		if _, err := port.Reopen(0, nil, state); err == nil || !strings.Contains(err.Error(), "any more") {
 			t.Errorf("%s, without that user: %v", c.what, err)
 		}
 		replace("ann:secret\nbob smith:secret\n")
@@ -120,10 +123,12 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state, in []byte) {
 		for i := range d.ports {
 			port := server.Port{
-				Open:   func(loop int) server.Session { return d.session(i, loop) },
-				Resume: func(loop int, state []byte) (server.Session, error) { return d.resume(&d.ports[i], loop, state) },
+				Open: func(loop int, _ *latency.Asked) server.Session { return d.session(i, loop) },
+				Resume: func(loop int, _ *latency.Asked, state []byte) (server.Session, error) {
+					return d.resume(&d.ports[i], loop, nil, state)
+				},
 			}
-			s, err := port.Reopen(0, state)
+			s, err := port.Reopen(0, nil, state)
 			if err != nil {
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
 
 // A Kind is a kind of id, with everything that issues it. It is comparable; several names may stand
@@ -28,7 +29,8 @@ type Kind interface {
 // they are; sources of other Kinds are wrapped, to count what they issue.
 type Reporter interface {
 	Kind
-	Issued() uint64 // since the start; only grows
+	Issued() uint64  // since the start; only grows
+	Refused() uint64 // requests that got an error, since the start
 	// Figures emits its figures, always the same in the same order, and returns what the status page
 	// judges it by. They are of one name: their metrics need labels.
 	Figures(emit func(figure.Figure)) Condition
@@ -62,27 +64,42 @@ type Catalog struct {
 	handlers []*Handler
 }
 
-// A Generator is a declared name and what issues its ids.
-type Generator struct {
+// A Name is a declared name and what issues its ids.
+type Name struct {
 	kinds.Definition
 	From   Kind          // what issues the ids
+	Took   latency.Track // by its answers on the ports of the engine
 	number int           // in the order of declaration
-	apart  atomic.Uint64 // ids that Batch issued
+	apart  counted       // what Batch does; it has no source
 
 	mu    sync.Mutex
 	loops []*counted // one of each Handler; none for a Reporter
 }
 
 // Issued returns how many ids were issued under this name since the start.
-func (g *Generator) Issued() uint64 {
+func (g *Name) Issued() uint64 {
 	if r, ok := g.From.(Reporter); ok {
 		return r.Issued()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.apart.Load()
+	n := g.apart.n.Load()
 	for _, c := range g.loops {
 		n += c.n.Load()
+	}
+	return n
+}
+
+// Refused returns how many requests for this name got an error since the start.
+func (g *Name) Refused() uint64 {
+	if r, ok := g.From.(Reporter); ok {
+		return r.Refused()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.apart.refused.Load()
+	for _, c := range g.loops {
+		n += c.refused.Load()
 	}
 	return n
 }
@@ -109,7 +126,7 @@ func (c *Catalog) Declare(list []Declared) {
 	old := c.names.Load()
 	all := slices.Clone(old.list)
 	for _, d := range list {
-		g := &Generator{Definition: d.Definition, From: d.From, number: len(all)}
+		g := &Name{Definition: d.Definition, From: d.From, number: len(all)}
 		if before := old.find([]byte(d.Name)); before != nil {
 			g.number = before.number
 			all[g.number] = g
@@ -135,7 +152,7 @@ func (c *Catalog) RefuseUnknown(refuse bool, unsure error) {
 
 // publish makes a table of all generators, of which the first known ones have their sources already, and
 // gives it to the loops. A table holds the sources of a name before any loop can find the name.
-func (c *Catalog) publish(all []*Generator, known int) {
+func (c *Catalog) publish(all []*Name, known int) {
 	n := newNames(all, c.refuse, c.unsure)
 	for _, h := range c.handlers {
 		h.add(all[known:])
@@ -146,9 +163,9 @@ func (c *Catalog) publish(all []*Generator, known int) {
 	}
 }
 
-// Generators returns the declared names in the order of their declaration. The caller must not change
+// Names returns the declared names in the order of their declaration. The caller must not change
 // the slice.
-func (c *Catalog) Generators() []*Generator { return c.names.Load().list }
+func (c *Catalog) Names() []*Name { return c.names.Load().list }
 
 // Declares reports whether a key is a declared name, as far as that is known.
 func (c *Catalog) Declares(key []byte) bool {
@@ -168,7 +185,7 @@ const Patience = 50 * time.Millisecond
 // Wake is called, or for Patience, and asks again; how often is the source's decision. The error is the
 // source's, or that of ctx.
 func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, err error) {
-	s, issued := c.batchSource(key)
+	s, count := c.batchSource(key)
 	var moment int64 // of this request, see id.Punctual; 0 = the source needs none
 	for left := n; left > 0; {
 		rung := c.bell.Next() // before the source is asked: no Wake may be missed
@@ -184,19 +201,22 @@ func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, 
 			continue
 		}
 		if err != nil {
+			if count != nil {
+				count.refused.Add(1)
+			}
 			return nil, err
 		}
 		runs = append(runs, run)
 		left -= run.N
 	}
-	if issued != nil {
-		issued.Add(uint64(n))
+	if count != nil {
+		count.n.Add(uint64(n))
 	}
 	return runs, nil
 }
 
 // batchSource returns the source for a key, and where to count its ids if that is Batch's duty.
-func (c *Catalog) batchSource(key []byte) (id.Source, *atomic.Uint64) {
+func (c *Catalog) batchSource(key []byte) (id.Source, *counted) {
 	names := c.names.Load()
 	if g := names.find(key); g != nil {
 		if _, ok := g.From.(Reporter); ok {
@@ -235,7 +255,7 @@ func (c *Catalog) Wake() { c.bell.Ring() }
 // A Bell wakes everybody who waits for it. Any goroutine may use it.
 type Bell struct {
 	mu   sync.Mutex
-	rung chan struct{} // nil while nobody waits
+	rung chan struct{} // nil while none waits
 }
 
 // Next returns a channel that the next Ring closes.

@@ -18,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
 
 // orders is another kind of id: numbers in a row, at most so many at once.
@@ -210,7 +211,7 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 	if runs, err := c.Batch(t.Context(), []byte("orders"), 9); err != errSpent || runs != nil {
 		t.Errorf("%v, %v", runs, err)
 	}
-	if n := c.Generators()[0].Issued(); n != 6 {
+	if n := c.Names()[0].Issued(); n != 6 {
 		t.Errorf("%d orders counted", n)
 	}
 	total := 0
@@ -300,7 +301,7 @@ func TestABatchWaits(t *testing.T) {
 		if r := <-results; r.err != nil || r.took != Patience+time.Millisecond || len(r.runs) != 2 {
 			t.Errorf("in two pieces, of which one was not rung for: %+v", r)
 		}
-		if n := c.Generators()[1].Issued(); n != 9 {
+		if n := c.Names()[1].Issued(); n != 9 {
 			t.Errorf("%d counted", n)
 		}
 	})
@@ -361,8 +362,49 @@ func (r *texted) Source(int) id.Source                           { return r }
 func (r *texted) Form() id.Form                                  { return id.ULID }
 func (r *reporting) Source(int) id.Source                        { return r }
 func (r *reporting) Issued() uint64                              { return 77 }
+func (*reporting) Refused() uint64                               { return 5 }
 func (r *reporting) Figures(func(figure.Figure)) (c Condition)   { return c }
 func (r *reporting) Reserve(when id.When, n int) (id.Run, error) { return id.Run{N: n}, nil }
+
+// TestNamesAreNoted when they are asked for, in whichever way, and other keys are not: by a loop, and by a connection
+// apart.
+func TestNamesAreNoted(t *testing.T) {
+	_, _, c := newCatalog(t)
+	h := c.Handler(0, nil)
+	own := new(latency.Asked)
+	one := h.Noting(own)
+	answered := func(asked *latency.Asked, ask func(key []byte) id.Source, key string) uint64 {
+		before, _ := c.Names()[0].Took.Total()
+		s := latency.Sampler{Histogram: new(latency.Histogram), Asked: asked}
+		s.Begins(0)
+		if ask([]byte(key)) == nil && key == "orders" {
+			t.Error("orders is not declared")
+		}
+		s.Answered()
+		s.Ends()
+		after, _ := c.Names()[0].Took.Total()
+		return after - before
+	}
+	for what, of := range map[string]struct {
+		ask   func([]byte) id.Source
+		asked *latency.Asked
+	}{
+		"a loop's": {h.Source, h.Asked()}, "a loop's name": {h.Named, h.Asked()}, "a connection's": {one.Source, own},
+		"a connection's name": {one.Named, own},
+	} {
+		if n := answered(of.asked, of.ask, "orders"); n != 1 {
+			t.Errorf("%s: noted %d times", what, n)
+		}
+		if n := answered(of.asked, of.ask, "others"); n != 0 {
+			t.Errorf("%s, of another key: noted %d times", what, n)
+		}
+		if of.asked == own {
+			if n := answered(h.Asked(), of.ask, "orders"); n != 0 {
+				t.Errorf("%s: the loop notes it", what)
+			}
+		}
+	}
+}
 
 func TestEveryIDIsCountedByItsName(t *testing.T) {
 	_, _, c := newCatalog(t)
@@ -394,7 +436,7 @@ func TestEveryIDIsCountedByItsName(t *testing.T) {
 		t.Error("orders can be reserved")
 	}
 	var got []string
-	for _, g := range c.Generators() {
+	for _, g := range c.Names() {
 		got = append(got, fmt.Sprint(g.Name, g.Issued()))
 	}
 	if want := []string{"orders0", "a6", "b4", "ranged303", "texted3", "own77"}; !slices.Equal(got, want) {
@@ -402,6 +444,46 @@ func TestEveryIDIsCountedByItsName(t *testing.T) {
 	}
 	if len(shared.loops) != 6 { // each Handler once, whatever the number of names
 		t.Errorf("sources were made for the loops %v", shared.loops)
+	}
+}
+
+// A refusing kind has one answer.
+type refusing struct {
+	texted
+	err error
+}
+
+func (r *refusing) Source(int) id.Source                    { return r }
+func (r *refusing) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, r.err }
+
+// TestEveryRefusalIsCountedByItsName: once for each request, however often it had to ask; whoever waits got none.
+func TestEveryRefusalIsCountedByItsName(t *testing.T) {
+	_, _, c := newCatalog(t)
+	shared, r, own := &orders{next: 10}, &ranged{orders{next: 10, refuse: errSpent}}, &reporting{orders{next: 10}}
+	x := &refusing{err: id.ErrWait}
+	c.Declare(named("a", shared, "b", shared, "ranged", r, "texted", x, "own", own))
+	for loop := range 2 {
+		h := c.Handler(loop, nil)
+		h.Source([]byte("a")).Mint(id.At(0), 5, true)
+		h.Named([]byte("ranged")).(id.Reserver).Reserve(id.At(0), 100)
+		h.Named([]byte("ranged")).Mint(id.At(0), 1, true)
+		h.Named([]byte("texted")).Mint(id.At(0), 1, false)
+		h.Named([]byte("own")).Mint(id.At(0), 1, false)
+	}
+	c.Batch(t.Context(), []byte("b"), 3)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Batch(ended, []byte("texted"), 1); err != context.Canceled {
+		t.Error(err)
+	}
+	x.err = errSpent
+	c.Batch(t.Context(), []byte("texted"), 1)
+	var got []string
+	for _, g := range c.Names() {
+		got = append(got, fmt.Sprint(g.Name, g.Refused()))
+	}
+	if want := []string{"orders0", "a2", "b1", "ranged4", "texted1", "own5"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -428,7 +510,7 @@ func TestNamesAreDeclaredWhileSessionsLive(t *testing.T) {
 	}
 	for n := range all {
 		c.Declare(named(fmt.Sprintf("name%d", n), new(orders)))
-		c.Generators()[n].Issued()
+		c.Names()[n].Issued()
 	}
 	sessions.Wait()
 }

@@ -70,9 +70,11 @@ func (s *Strict) send(address string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	limit := s.giveUp(s.c.Moment(), cancel)
+	sent := s.c.Moment()
+	limit := s.giveUp(sent, cancel)
 	go func() {
 		last, err := s.c.Forward.Last(ctx, address, s.c.Definition.Name, n)
+		s.waited.Add(s.c.Moment() - sent)
 		limit.Stop()
 		cancel()
 		s.answered(address, n, last, err)

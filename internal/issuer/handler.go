@@ -1,10 +1,12 @@
 package issuer
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
 
 // A Handler gives one event loop access to the Catalog. It implements protocol.Handler, and any number
@@ -16,6 +18,7 @@ type Handler struct {
 	stats   Stats
 	loop    int
 	known   map[Kind]id.Source // of Kinds that several names may stand for
+	asked   latency.Asked
 }
 
 // Stats answers a client that asks for statistics; see protocol.Handler.
@@ -35,7 +38,7 @@ func (c *Catalog) Handler(loop int, stats Stats) *Handler {
 }
 
 // add makes the sources of more generators. Only one goroutine may call it at a time.
-func (h *Handler) add(list []*Generator) {
+func (h *Handler) add(list []*Name) {
 	sources := append([]id.Source(nil), *h.sources.Load()...)
 	// The counters of one loop lie together, and apart from those of other loops by two cache lines.
 	counters := make([]counted, len(list), len(list)+6)
@@ -59,7 +62,7 @@ func (h *Handler) add(list []*Generator) {
 }
 
 // replace makes the source of a generator that has taken the place of another one.
-func (h *Handler) replace(g *Generator) {
+func (h *Handler) replace(g *Name) {
 	sources := append([]id.Source(nil), *h.sources.Load()...)
 	sources[g.number] = g.From.Source(h.loop)
 	h.sources.Store(&sources)
@@ -71,8 +74,32 @@ func (h *Handler) Source(key []byte) id.Source {
 	if n == nil || !n.mayHave(key) {
 		return h.others
 	}
-	return h.declared(n, key)
+	return h.declared(n, key, &h.asked)
 }
+
+// Asked is where it notes which names are asked for: for the loop's Sampler.
+func (h *Handler) Asked() *latency.Asked { return &h.asked }
+
+// A Noting is a Handler of one connection, which notes elsewhere which names are asked for.
+type Noting struct {
+	*Handler
+	asked *latency.Asked
+}
+
+// Noting makes one.
+func (h *Handler) Noting(asked *latency.Asked) *Noting { return &Noting{h, asked} }
+
+// Source is that of the Handler.
+func (h *Noting) Source(key []byte) id.Source {
+	n := h.names.Load()
+	if n == nil || !n.mayHave(key) {
+		return h.others
+	}
+	return h.declared(n, key, h.asked)
+}
+
+// Named is that of the Handler.
+func (h *Noting) Named(key []byte) id.Source { return h.named(key, h.asked) }
 
 // Sieve implements protocol.Sifter.
 func (h *Handler) Sieve() (rest id.Source, sieve *[256]uint64) {
@@ -83,11 +110,12 @@ func (h *Handler) Sieve() (rest id.Source, sieve *[256]uint64) {
 }
 
 // declared looks up a key that has passed the sieve.
-func (h *Handler) declared(n *names, key []byte) id.Source {
+func (h *Handler) declared(n *names, key []byte, asked *latency.Asked) id.Source {
 	if n.refuse && string(key) == "id" {
 		return h.others
 	}
 	if g := n.find(key); g != nil {
+		asked.Note(&g.Took)
 		return (*h.sources.Load())[g.number]
 	}
 	if n.refuses(key) {
@@ -97,9 +125,12 @@ func (h *Handler) declared(n *names, key []byte) id.Source {
 }
 
 // Named returns the source of a declared key, or nil.
-func (h *Handler) Named(key []byte) id.Source {
+func (h *Handler) Named(key []byte) id.Source { return h.named(key, &h.asked) }
+
+func (h *Handler) named(key []byte, asked *latency.Asked) id.Source {
 	if n := h.names.Load(); n != nil {
 		if g := n.find(key); g != nil {
+			asked.Note(&g.Took)
 			return (*h.sources.Load())[g.number]
 		}
 		if n.unsure != nil && n.refuses(key) {
@@ -120,14 +151,14 @@ type names struct {
 	// sieve has the lengths, modulo 64, of the names that begin with a byte, as a set of bits. If
 	// undeclared keys are refused it lets all keys pass.
 	sieve  [256]uint64
-	byName map[string]*Generator
-	list   []*Generator
+	byName map[string]*Name
+	list   []*Name
 	refuse bool
 	unsure error // see RefuseUnknown
 }
 
-func newNames(list []*Generator, refuse bool, unsure error) *names {
-	n := &names{byName: make(map[string]*Generator, len(list)), list: list, refuse: refuse, unsure: unsure}
+func newNames(list []*Name, refuse bool, unsure error) *names {
+	n := &names{byName: make(map[string]*Name, len(list)), list: list, refuse: refuse, unsure: unsure}
 	for _, g := range list {
 		n.byName[g.Name] = g
 		n.sieve[g.Name[0]] |= 1 << (len(g.Name) % 64)
@@ -153,7 +184,7 @@ func (n *names) mayHave(key []byte) bool {
 	return len(key) > 0 && n.sieve[key[0]]>>(len(key)%64)&1 != 0
 }
 
-func (n *names) find(key []byte) *Generator { return n.byName[string(key)] }
+func (n *names) find(key []byte) *Name { return n.byName[string(key)] }
 
 // refuses reports whether a key that is not declared gets no ids.
 func (n *names) refuses(key []byte) bool { return n.refuse && !kinds.Reserved(key) }
@@ -192,8 +223,15 @@ func (n noGenerator) Mint(id.When, int, bool) (id.Run, error) { return id.Run{},
 
 // A counted is a source with a count of what it issued.
 type counted struct {
-	source id.Source
-	n      atomic.Uint64
+	source     id.Source
+	n, refused atomic.Uint64
+}
+
+// fails counts an error that a client gets. Two are none: the request is asked again.
+func (c *counted) fails(err error) {
+	if !errors.Is(err, id.ErrWait) && err != id.ErrMoment {
+		c.refused.Add(1)
+	}
 }
 
 // A counted source must still be what it counts, so each kind of source has its own type.
@@ -216,10 +254,12 @@ func (c *counted) as() id.Source {
 // Mint implements id.Source.
 func (c *counted) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	run, err := c.source.Mint(when, n, bulk)
-	if err == nil {
-		c.n.Add(uint64(run.N))
+	if err != nil {
+		c.fails(err)
+		return run, err
 	}
-	return run, err
+	c.n.Add(uint64(run.N))
+	return run, nil
 }
 
 // Mint implements id.Source.
@@ -238,8 +278,10 @@ func (c *countedRange) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 // Reserve implements id.Reserver.
 func (c *countedRange) Reserve(when id.When, n int) (id.Run, error) {
 	run, err := c.source.(id.Reserver).Reserve(when, n)
-	if err == nil {
-		c.n.Add(uint64(n))
+	if err != nil {
+		(*counted)(c).fails(err)
+		return run, err
 	}
-	return run, err
+	c.n.Add(uint64(n))
+	return run, nil
 }

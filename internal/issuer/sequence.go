@@ -46,8 +46,12 @@ type Sequence struct {
 // A tally is what a sequence counts besides its values.
 type tally struct {
 	waits, refused atomic.Uint64
+	waited         atomic.Int64   // ns: for blocks, and for answers of the leader
 	all            *atomic.Uint64 // refusals of all sequences, or nil
 }
+
+// Refused implements Reporter.
+func (t *tally) Refused() uint64 { return t.refused.Load() }
 
 // refuses counts a refusal.
 func (t *tally) refuses() {
@@ -223,6 +227,9 @@ func (s *Sequence) Append(lo, hi uint64) error {
 	if err := s.values.Append(lo, hi); err != nil {
 		return err
 	}
+	if wait, dry := s.dry.lasting(); dry {
+		s.waited.Add(int64(wait))
+	}
 	s.dry.supplied()
 	s.c.Wake()
 	return nil
@@ -303,8 +310,17 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 			"directory stalls, or the counter store is slow",
 	})
 	emit(figure.Figure{
-		Stat: "refusals", Metric: "generator_refusals_total", Value: t.refused.Load(), Count: true,
+		Stat: "waited_ms", Metric: "generator_waited_seconds_total", Value: time.Duration(t.waited.Load()), Count: true,
+		Help: "Time that clients waited for blocks, and that calls to the leader took.",
+	})
+	emit(Refusals(t.refused.Load()))
+}
+
+// Refusals is the figure of the requests for a name that were refused.
+func Refusals(n uint64) figure.Figure {
+	return figure.Figure{
+		Stat: "refusals", Metric: "generator_refusals_total", Value: n, Count: true,
 		Help:  "Requests that were refused.",
 		Worry: "grows: clients got errors",
-	})
+	}
 }

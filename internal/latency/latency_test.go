@@ -229,6 +229,85 @@ func TestSamplerMeasuresTheTurn(t *testing.T) {
 	}
 }
 
+// TestAnswersOfNames: those of a measured turn stand for those before it, and take as long as it; what a session
+// waited for takes as long as that; and what a session waits for has no answer yet.
+func TestAnswersOfNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a, b, c Track
+		var asked Asked
+		s := Sampler{Histogram: new(Histogram), Asked: &asked}
+		const took = 5 * time.Millisecond
+		turn := func(quiet int64, notes ...*Track) {
+			s.Begins(s.last + quiet)
+			time.Sleep(took)
+			for _, n := range notes {
+				asked.Note(n)
+				s.Answered()
+			}
+			s.Ends()
+		}
+		want := func(when string, name *Track, n uint64, of, slowest time.Duration) {
+			t.Helper()
+			if answers, sum := name.Total(); answers != n || sum != of || name.Slowest() != slowest {
+				t.Errorf("%s: %d answers took %v, at most %v, want %d, %v, %v", when, answers, sum, name.Slowest(), n, of, slowest)
+			}
+		}
+		asked.Note(&a) // in no turn
+		turn(quietGap, &a, &b, &a)
+		want("a turn", &a, 2, 2*took, took)
+		want("a turn", &b, 1, took, took)
+		for s.wait = 2; s.wait > 0; {
+			turn(0, &b, &b, &b)
+		}
+		turn(0, &a, &b)
+		want("after two that were not measured", &a, 2+4, 6*took, took)
+		want("after two that were not measured", &b, 1+4, 5*took, took)
+
+		s.Begins(s.last + quietGap)
+		asked.Note(&a)
+		s.Answered()
+		asked.Note(&b)
+		s.Waits()
+		time.Sleep(took)
+		s.Ends()
+		want("before one that waits", &a, 7, 7*took, took)
+		want("that waits", &b, 5, 5*took, took)
+
+		waiting := Clock()
+		time.Sleep(time.Second)
+		for s.wait = 2; s.wait == 2; {
+			s.Begins(s.last)
+		}
+		s.Resumes()
+		asked.Note(&b)
+		s.Waits() // in vain
+		asked.Note(&c)
+		s.Resumes()
+		asked.Note(&b)
+		s.Waited(waiting)
+		asked.Note(&c)
+		s.Answered()
+		s.Ends()
+		want("that has waited", &b, 6, 5*took+time.Second, time.Second)
+		want("of a turn that is not measured", &c, 0, 0, 0)
+		s.Begins(s.last + quietGap)
+		s.Ends()
+		turn(quietGap, &c, &c)
+		want("at the end", &c, 3, 3*took, took)
+		if b.ForgetSlowest() != time.Second || b.Slowest() != 0 {
+			t.Error("the slowest one is not forgotten")
+		}
+		for range 1000 {
+			asked.listen(&s)
+			asked.Note(&a)
+			asked.Note(&b)
+		}
+		if len(asked.notes) != maxNotes {
+			t.Errorf("%d notes", len(asked.notes))
+		}
+	})
+}
+
 func TestAnyGoroutineMayUseAHistogram(t *testing.T) {
 	var h Histogram
 	var all sync.WaitGroup

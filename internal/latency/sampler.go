@@ -8,6 +8,7 @@ import "time"
 // one goroutine. Without a Histogram it measures nothing.
 type Sampler struct {
 	Histogram *Histogram
+	Asked     *Asked        // whose answers they are; nil = nobody wants to know
 	last      int64         // when the last turn began, ms
 	began     time.Duration // of the turn that is being measured
 	pending   uint32        // answers that no measured turn stands for yet
@@ -36,7 +37,17 @@ func (s *Sampler) Begins(now int64) {
 func (s *Sampler) begins() {
 	if s.Histogram != nil {
 		s.measuring, s.began = true, Clock()
+		s.Asked.listen(s)
 	}
+}
+
+// Resumes tells that a session is asked next that has waited.
+func (s *Sampler) Resumes() { s.Asked.listen(s) }
+
+// Waits tells that a session waits, or has no answer to what it waited for.
+func (s *Sampler) Waits() {
+	s.Asked.drop(s.fresh)
+	s.Asked.goOn(s.measuring)
 }
 
 // Answered tells of an answer to what was read in this turn.
@@ -48,6 +59,8 @@ func (s *Sampler) Ends() {
 	switch {
 	case s.fresh == 0 && s.measuring:
 		s.measuring, s.wait = false, 0
+		s.Asked.drop(0)
+		s.Asked.goOn(false)
 	case s.fresh == 0:
 	case s.measuring:
 		s.ends()
@@ -59,7 +72,10 @@ func (s *Sampler) Ends() {
 
 func (s *Sampler) ends() {
 	s.took = Clock() - s.began
-	s.Histogram.Observe(s.took, int(s.pending+s.fresh))
+	all := int(s.pending + s.fresh)
+	s.Histogram.Observe(s.took, all)
+	s.Asked.took(s.took, 0, all, int(s.fresh))
+	s.Asked.goOn(false)
 	s.measuring, s.pending, s.fresh = false, 0, 0
 	s.random = s.random*25173 + 13849 // a full period of 65536
 	s.wait = s.random >> 11           // 0 to 31
@@ -76,9 +92,15 @@ func (s *Sampler) Flush() {
 
 // Waited counts an answer that took longer than its turn: since began, a reading of Clock.
 func (s *Sampler) Waited(began time.Duration) {
-	if s.Histogram != nil {
-		s.Histogram.Observe(Clock()-began, 1)
+	if s.Histogram == nil {
+		return
 	}
+	took := Clock() - began
+	s.Histogram.Observe(took, 1)
+	if s.Asked != nil {
+		s.Asked.took(took, s.Asked.resumed, 1, 1)
+	}
+	s.Asked.goOn(s.measuring)
 }
 
 var start = time.Now()

@@ -109,7 +109,7 @@ func (n *Names) Reload() error {
 // served returns the definitions of all names that are declared.
 func (n *Names) served() map[string]kinds.Definition {
 	served := map[string]kinds.Definition{}
-	for _, g := range n.Catalog.Generators() {
+	for _, g := range n.Catalog.Names() {
 		served[g.Name] = g.Definition
 	}
 	return served

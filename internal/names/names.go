@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
@@ -89,7 +90,7 @@ func (n *Names) HandOver() {
 // may ask for an id any more.
 func (n *Names) Stop() {
 	n.giveBackSequences()
-	for _, g := range n.Catalog.Generators() {
+	for _, g := range n.Catalog.Names() {
 		closeKind(g.From)
 	}
 }
@@ -109,6 +110,11 @@ func (n *Names) Ready() error {
 		return e.ready()
 	}
 	return nil
+}
+
+// Metrics emits the metrics of each name that their reader may know.
+func (n *Names) Metrics(emit func(figure.Figure)) {
+	n.Catalog.Metrics(n.given.Now(), n.given.Hidden, emit)
 }
 
 // Refused returns how many requests for values of sequences were refused.

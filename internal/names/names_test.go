@@ -57,12 +57,12 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 	n := room(t, Config{DefinitionsFile: file})
 	write("b", kinds.MaxNames-1)
 	if err := n.Reload(); err == nil ||
-		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(n.Catalog.Generators()) != 2 {
-		t.Errorf("%v, %d names", err, len(n.Catalog.Generators()))
+		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(n.Catalog.Names()) != 2 {
+		t.Errorf("%v, %d names", err, len(n.Catalog.Names()))
 	}
 	write("b", kinds.MaxNames-2)
-	if err := n.Reload(); err != nil || len(n.Catalog.Generators()) != kinds.MaxNames {
-		t.Errorf("%v, %d names", err, len(n.Catalog.Generators()))
+	if err := n.Reload(); err != nil || len(n.Catalog.Names()) != kinds.MaxNames {
+		t.Errorf("%v, %d names", err, len(n.Catalog.Names()))
 	}
 }
 
@@ -70,18 +70,11 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 func TestNamesOfATextKindShareASource(t *testing.T) {
 	n := room(t, Config{Definitions: "a uuid7; b uuid7; c ulid; d snowflake"})
 	by := map[string]issuer.Kind{}
-	for _, g := range n.Catalog.Generators() {
+	for _, g := range n.Catalog.Names() {
 		by[g.Name] = g.From
 	}
 	if by["a"] != by["b"] || by["a"] == by["c"] || by["d"] != issuer.Kind(n.given.Issuer) {
 		t.Errorf("%v", by)
-	}
-}
-
-// TestNoNameIsThatOfAllOthers: two series of one name would cost the whole answer of /metrics.
-func TestNoNameIsThatOfAllOthers(t *testing.T) {
-	if err := kinds.CheckName(others); err == nil {
-		t.Errorf("a generator may be called %s", others)
 	}
 }
 
@@ -138,7 +131,7 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 		t.Fatal(err)
 	}
 	var served []string
-	for _, g := range n.Catalog.Generators() {
+	for _, g := range n.Catalog.Names() {
 		served = append(served, g.Name)
 	}
 	if want := append(append([]string{"first"}, names...), "u"); !slices.Equal(served, want) {

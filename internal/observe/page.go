@@ -17,7 +17,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/names"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -280,9 +279,9 @@ func (s *shownNames) read(o *Observer, now int64) ([]page.Name, []generator.Layo
 
 // pageNames describes the declared names.
 func (o *Observer) pageNames(now int64) (list []page.Name) {
-	for _, g := range o.names.Catalog.Generators() {
+	for _, g := range o.names.Catalog.Names() {
 		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
-		if why, forGood := names.Refuses(g.From, now); why != nil {
+		if why, forGood := issuer.Refuses(g.From, now); why != nil {
 			n.Refusal, n.Over = why.Error(), forGood
 		}
 		if r, ok := g.From.(issuer.Reporter); ok {
@@ -297,7 +296,7 @@ func (o *Observer) pageNames(now int64) (list []page.Name) {
 
 // otherLayouts returns the layouts that names have instead of the daemon's own, each once.
 func (o *Observer) otherLayouts() (list []generator.Layout) {
-	for _, g := range o.names.Catalog.Generators() {
+	for _, g := range o.names.Catalog.Names() {
 		if g.Layout == "" {
 			continue
 		}

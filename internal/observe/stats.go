@@ -60,7 +60,7 @@ func (o *Observer) Stats(group []byte, emit func(name, value string)) bool {
 	case "leases":
 		o.windows.LeaseFigures(add)
 	case "generators":
-		o.names.Stats(o.windows.Clock.Now(), add)
+		o.names.Catalog.Stats(o.windows.Clock.Now(), add)
 		o.names.LeaderFigures(add)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
@@ -288,7 +288,7 @@ func (o *Observer) Figures(emit func(figure.Figure)) {
 	})
 	o.ownFigures(&n, emit)
 	o.names.LeaderFigures(emit)
-	o.names.Metrics(o.windows.Clock.Now(), emit)
+	o.names.Metrics(emit)
 }
 
 // commandFigures emits the counts of commands, and of errors that no issuer counts.

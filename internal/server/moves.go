@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
 
 // A Moved is a plain connection that one engine gives away, perhaps to another process, at a boundary
@@ -62,12 +64,12 @@ var (
 )
 
 // Reopen makes the session of an adopted connection; see Resume.
-func (p *Port) Reopen(loop int, state []byte) (Session, error) {
+func (p *Port) Reopen(loop int, asked *latency.Asked, state []byte) (Session, error) {
 	switch {
 	case len(state) == 0:
-		return p.Open(loop), nil
+		return p.Open(loop, asked), nil
 	case p.Resume == nil:
 		return nil, fmt.Errorf("server: connections to the port %s have no state", p.Name)
 	}
-	return p.Resume(loop, state)
+	return p.Resume(loop, asked, state)
 }

@@ -24,12 +24,14 @@ type Session interface {
 
 // A Port is a set of listeners whose connections are served the same way. All fields are read only.
 type Port struct {
-	Name      string                 // tells the ports of an engine apart, see Moved; "" where nothing moves
-	Listeners []net.Listener         // event loop i accepts from listener i
-	Open      func(loop int) Session // makes the session for a new connection, which stays on that loop
+	Name      string         // tells the ports of an engine apart, see Moved; "" where nothing moves
+	Listeners []net.Listener // event loop i accepts from listener i
+	// Open makes the session for a new connection, which stays on that loop. It notes which names it is asked for in
+	// asked; nil = in its loop's Config.Asked.
+	Open func(loop int, asked *latency.Asked) Session
 	// Resume makes the session of a connection that moved here, from what its session said when it was
 	// frozen; see Movable. It trusts nothing of state. nil = only sessions without a state move here.
-	Resume  func(loop int, state []byte) (Session, error)
+	Resume  func(loop int, asked *latency.Asked, state []byte) (Session, error)
 	Refusal []byte // sent to a connection over Config.MaxConnections
 	// OutOfMemory is sent when Config.Budget closes a connection, if the client is still reading.
 	OutOfMemory []byte
@@ -90,6 +92,9 @@ type Config struct {
 	// answers of the turn are handed to the kernel; with the portable engine, it is that of this input alone.
 	// An answer for which the session waited counts from when it began to wait.
 	Latency []latency.Histogram
+	// Asked is where the sessions of each event loop note which names they are asked for; nil = nowhere. Those of the
+	// portable engine have one of their own.
+	Asked []*latency.Asked
 
 	Linger time.Duration // how long a connection may at least go on sending after its last reply; 0 = 1 s
 	// ParkPause: a parked session is asked again at least this often; 0 = 50 ms.
@@ -100,6 +105,9 @@ type Config struct {
 func (c *Config) Sampler(loop int) (s latency.Sampler) {
 	if loop < len(c.Latency) {
 		s.Histogram = &c.Latency[loop]
+	}
+	if loop < len(c.Asked) {
+		s.Asked = c.Asked[loop]
 	}
 	return s
 }

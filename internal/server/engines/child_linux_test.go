@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"io"
 	"log/slog"
@@ -100,7 +101,7 @@ func TestChild(t *testing.T) {
 		if m.name == name {
 			stats.engine = m.make(c)
 			go func() {
-				done <- stats.engine.Serve(ctx, []server.Port{{Listeners: lns, Open: func(int) server.Session {
+				done <- stats.engine.Serve(ctx, []server.Port{{Listeners: lns, Open: func(int, *latency.Asked) server.Session {
 					return &statSession{lineSession{well: &stats.well}, stats}
 				}}})
 			}()

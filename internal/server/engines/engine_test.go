@@ -2,6 +2,7 @@ package engines
 
 import (
 	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"io"
 	"math/rand/v2"
@@ -42,7 +43,7 @@ func TestPeers(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := startPorts(t, m, nil, func(r *rig) []server.Port {
 			port := r.port(p)
-			port.Peers, port.Open = true, func(int) server.Session { return new(peerSession) }
+			port.Peers, port.Open = true, func(int, *latency.Asked) server.Session { return new(peerSession) }
 			return []server.Port{port}
 		})
 		defer r.checkLeaks()
@@ -80,7 +81,7 @@ func TestASessionLeavesToAnother(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := startPorts(t, m, nil, func(r *rig) []server.Port {
 			port := r.port(p)
-			port.Open = func(int) server.Session { return greeter{} }
+			port.Open = func(int, *latency.Asked) server.Session { return greeter{} }
 			return []server.Port{port}
 		})
 		defer r.checkLeaks()

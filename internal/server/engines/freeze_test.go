@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -149,8 +150,8 @@ func TestThawThenDrain(t *testing.T) {
 			r := startPorts(t, m, nil, func(r *rig) []server.Port {
 				port := r.port(p)
 				open := port.Open
-				port.Open = func(loop int) server.Session {
-					s := open(loop)
+				port.Open = func(loop int, _ *latency.Asked) server.Session {
+					s := open(loop, nil)
 					if r.counters.Total.Load()%2 == 0 {
 						return staying{s.(*countedSession)}
 					}

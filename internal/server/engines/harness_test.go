@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"io"
 	"log/slog"
@@ -103,11 +104,11 @@ func (r *rig) port(p place) server.Port {
 func (r *rig) portOn(lns []net.Listener) server.Port {
 	return server.Port{
 		Name: "lines", Listeners: lns, Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
-		Open: func(loop int) server.Session {
+		Open: func(loop int, _ *latency.Asked) server.Session {
 			r.opened[loop].Add(1)
 			return r.session()
 		},
-		Resume: func(loop int, state []byte) (server.Session, error) {
+		Resume: func(loop int, _ *latency.Asked, state []byte) (server.Session, error) {
 			s := r.session()
 			_, err := fmt.Sscanf(string(state), "lines %d %d %d", &s.big, &s.skip, &s.pause)
 			return s, err

@@ -3,6 +3,7 @@ package engines
 import (
 	"errors"
 	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"net"
 	"os"
@@ -49,8 +50,8 @@ func (r *rig) namedPort(i int, p place) server.Port {
 	port.Refusal, port.OutOfMemory = fmt.Appendf(nil, "port %d is full\r\n", i),
 		fmt.Appendf(nil, "port %d is out of memory\r\n", i)
 	open := port.Open
-	port.Open = func(loop int) server.Session {
-		return &namedSession{lineSession: open(loop).(*countedSession).lineSession, r: r, port: i, loop: loop}
+	port.Open = func(loop int, _ *latency.Asked) server.Session {
+		return &namedSession{lineSession: open(loop, nil).(*countedSession).lineSession, r: r, port: i, loop: loop}
 	}
 	return port
 }

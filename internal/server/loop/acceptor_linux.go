@@ -57,7 +57,7 @@ func (a *acceptor) takeOver(ln net.Listener) error {
 	return ln.Close()
 }
 
-func (a *acceptor) NewSession() server.Session { return a.Open(a.loop) }
+func (a *acceptor) NewSession() server.Session { return a.Open(a.loop, nil) }
 
 func (a *acceptor) Close() {
 	if a.Listener >= 0 {

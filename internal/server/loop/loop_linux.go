@@ -298,6 +298,9 @@ func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 		w.In.add(input)
 		input = w.In.Bytes()
 	}
+	if c.since != 0 {
+		l.latency.Resumes()
+	}
 	before := len(out)
 	n, out, full, err := server.Converse(&c.Session, l.now, input, out)
 	if err != nil && server.Waits(err) {

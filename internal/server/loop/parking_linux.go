@@ -71,6 +71,9 @@ func (l *Loop) park(c *Conn, input []byte, n int, out []byte) (_ int, reply []by
 
 // waits measures how long a session waits that is parked, or was. answered: it has replied now.
 func (l *Loop) waits(c *Conn, answered bool) {
+	if c.Parked || !answered {
+		l.latency.Waits()
+	}
 	switch {
 	case answered && c.since != 0:
 		waited := time.Duration(stamp()-c.since) * time.Microsecond

@@ -139,6 +139,9 @@ func (c *conn) receive() int {
 func (c *conn) answer() (ok bool, err error) {
 	now := c.group.Now()
 	c.latency.Begins(now)
+	if c.waits != 0 {
+		c.latency.Resumes()
+	}
 	out := borrowOutput(&c.group.outputs)
 	defer func() {
 		if cap(out.buf) <= server.KeepOutput {
@@ -154,6 +157,9 @@ func (c *conn) answer() (ok bool, err error) {
 		var n int
 		n, out.buf, full, err = server.Converse(&c.session, now, c.buf[used:c.len], out.buf[:0])
 		used += n
+		if err != nil && server.Waits(err) {
+			c.latency.Waits()
+		}
 		if len(out.buf) > 0 {
 			c.answered()
 			if !c.send(out) {

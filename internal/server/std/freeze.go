@@ -114,7 +114,8 @@ func (e *Engine) adopt(m server.Moved) error {
 func (g *group) adopt(p *server.Port, m server.Moved) error {
 	loop := g.next % max(len(p.Listeners), 1)
 	g.next++
-	session, err := p.Reopen(loop, m.State)
+	asked := g.newAsked()
+	session, err := p.Reopen(loop, asked, m.State)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (g *group) adopt(p *server.Port, m server.Moved) error {
 		return err
 	}
 	closeSocket(m.FD) // nc has its own descriptor
-	c := g.newConn(nc, p, session, loop)
+	c := g.newConn(nc, p, session, loop, asked)
 	c.more, c.out = true, m.Out
 	if c.len = len(m.In); c.len >= smallBuffer {
 		c.buf = make([]byte, 2*c.len)

@@ -75,6 +75,7 @@ func (c *conn) park() (ok bool, err error) {
 	defer func() {
 		c.parked.Store(false)
 		c.waits = 0
+		c.latency.Waits()
 		g.lot.parked.Add(-1)
 	}()
 	present := presence(c.Conn)

@@ -4,6 +4,7 @@ package std
 import (
 	"context"
 	"errors"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"net"
 	"os"
@@ -171,11 +172,21 @@ func (g *group) start(nc net.Conn, p *server.Port, loop int) {
 	if p.TLS != nil {
 		nc = p.TLS.Server(nc) // nothing uses the plain connection after this
 	}
-	g.add(g.newConn(nc, p, p.Open(loop), loop))
+	asked := g.newAsked()
+	g.add(g.newConn(nc, p, p.Open(loop, asked), loop, asked))
 }
 
-func (g *group) newConn(nc net.Conn, p *server.Port, s server.Session, loop int) *conn {
+// newAsked returns where a connection notes which names it asks for. Those of a loop run at the same time.
+func (g *group) newAsked() *latency.Asked {
+	if g.Asked == nil {
+		return nil
+	}
+	return new(latency.Asked)
+}
+
+func (g *group) newConn(nc net.Conn, p *server.Port, s server.Session, loop int, asked *latency.Asked) *conn {
 	c := &conn{Conn: nc, group: g, port: p, session: s, latency: g.Sampler(loop)}
+	c.latency.Asked = asked
 	if p.Peers {
 		s.(server.PeerSession).Peer(server.PeerOf(nc.RemoteAddr()))
 	}

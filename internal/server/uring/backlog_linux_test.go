@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 
 	"golang.org/x/sys/unix"
@@ -51,9 +52,10 @@ func TestAcceptOfTheDeadIsWokenFirst(t *testing.T) {
 				return 0
 			}, DrainTimeout: time.Minute, Counters: new(server.Counters), Budget: server.NewBudget(1 << 30),
 				Log: slog.Default()})
-			ports := []server.Port{{Listeners: []net.Listener{ln}, Shared: !thaws, Open: func(int) server.Session {
-				return new(echoSession)
-			}}}
+			ports := []server.Port{{Listeners: []net.Listener{ln},
+				Shared: !thaws, Open: func(int, *latency.Asked) server.Session {
+					return new(echoSession)
+				}}}
 			ctx, cancel := context.WithCancel(context.Background())
 			served := make(chan error, 1)
 			serve := func() { go func() { served <- engine.Serve(ctx, ports) }() }

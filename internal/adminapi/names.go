@@ -11,7 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-func (a api) routeGenerators(mux *http.ServeMux) {
+func (a api) routeNames(mux *http.ServeMux) {
 	a.routeFor(mux, "GET /generators", a.list, func(request) bool { return true }) // it shows what the user administers
 	a.sequence(mux, "GET /generators/{name}", func(r request, s counter.Admin) (counter.Record, error) {
 		return s.Show(r.Context(), r.name)
@@ -126,16 +126,16 @@ func (a api) list(r request) (any, int, error) {
 		return nil, 0, err
 	}
 	answer := struct {
-		Generators []stores.Shown `json:"generators"`
-		Problems   []string       `json:"problems,omitempty"`
-	}{Generators: []stores.Shown{}}
+		Names    []stores.Shown `json:"generators"`
+		Problems []string       `json:"problems,omitempty"`
+	}{Names: []stores.Shown{}}
 	for _, record := range records {
 		if r.administers(record.Name) {
-			answer.Generators = append(answer.Generators, stores.Show(record))
+			answer.Names = append(answer.Names, stores.Show(record))
 		}
 	}
 	switch all := r.administers(everything); {
-	case !all && len(answer.Generators) == 0:
+	case !all && len(answer.Names) == 0:
 		return nil, 0, id.NotPermitted(everything)
 	case all && stores.Faults(records) != nil:
 		answer.Problems = strings.Split(stores.Faults(records).Error(), "\n")

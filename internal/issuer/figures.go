@@ -1,16 +1,16 @@
-package names
+package issuer
 
 import (
 	"slices"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 )
 
 // What operators see of the declared names: in `stats generators` and on /metrics.
 
 // nameFigures emits the figures of a name at now, Unix ms.
-func nameFigures(g *issuer.Generator, now int64, emit func(figure.Figure)) {
+func nameFigures(g *Name, now int64, emit func(figure.Figure)) {
 	refusal, _ := Refuses(g.From, now)
 	emit(figure.Figure{Stat: "kind", Value: g.Kind})
 	emit(figure.Figure{
@@ -26,14 +26,21 @@ func nameFigures(g *issuer.Generator, now int64, emit func(figure.Figure)) {
 	if refusal != nil {
 		emit(figure.Figure{Stat: "not_ready_reason", Value: refusal.Error()})
 	}
-	if r, ok := g.From.(issuer.Reporter); ok {
+	n, took := g.Took.Total()
+	emit(figure.Figure{
+		Stat: "request_duration_us", Metric: "generator_request_duration_seconds", Value: figure.Sum{N: n, Took: took},
+		Help: "Time that answers took, estimated.",
+	})
+	if r, ok := g.From.(Reporter); ok {
 		r.Figures(emit)
+		return
 	}
+	emit(Refusals(g.Refused()))
 }
 
 // Refuses returns why a name issues nothing at now, Unix ms, and whether that is for good: then no daemon could do
 // better, and this one is ready without it.
-func Refuses(k issuer.Kind, now int64) (why error, forGood bool) {
+func Refuses(k Kind, now int64) (why error, forGood bool) {
 	if err := k.Ready(now); err != nil {
 		return err, false
 	}
@@ -45,8 +52,8 @@ func Refuses(k issuer.Kind, now int64) (why error, forGood bool) {
 
 // Stats emits the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
 // figure's name has no colon.
-func (n *Names) Stats(now int64, emit func(figure.Figure)) {
-	for _, g := range n.Catalog.Generators() {
+func (c *Catalog) Stats(now int64, emit func(figure.Figure)) {
+	for _, g := range c.Names() {
 		nameFigures(g, now, func(f figure.Figure) {
 			if f.Stat != "" {
 				f.Stat = g.Name + ":" + f.Stat
@@ -56,41 +63,49 @@ func (n *Names) Stats(now int64, emit func(figure.Figure)) {
 	}
 }
 
-// maxGenerators is how many names have series of their own. Prometheus keeps every series that it ever
-// saw, so the rest share those of the name others: their counts added up, and whether all are ready. Gauges of
+// maxNames is how many names have series of their own. Prometheus keeps every series that it ever
+// saw, so the rest share those of the name otherNames: their counts added up, and whether all are ready. Gauges of
 // several names have no meaning together.
 const (
-	maxGenerators = 1000
-	others        = "_other" // no generator has this name
+	maxNames   = 1000
+	otherNames = "_other" // no generator has this name
 )
 
-// Metrics emits the metrics of each name at now, Unix ms, that whoever reads them may know.
-func (n *Names) Metrics(now int64, emit func(figure.Figure)) {
+// Metrics emits the metrics of each name at now, Unix ms. hidden leaves out those that tell ids.
+func (c *Catalog) Metrics(now int64, hidden bool, emit func(figure.Figure)) {
 	var sums []figure.Figure
-	labels := []string{"generator", others, "kind", others}
+	labels := []string{"generator", otherNames, "kind", otherNames}
 	add := func(f figure.Figure) {
 		at := slices.IndexFunc(sums, func(s figure.Figure) bool { return s.Metric == f.Metric })
-		switch n, counts := f.Value.(uint64); {
-		case !counts && f.Stat != "ready":
-		case at < 0:
-			f.Labels = labels
-			sums = append(sums, f)
-		case counts:
-			sums[at].Value = sums[at].Value.(uint64) + n
-		case f.Value == false:
-			sums[at].Value = false
+		if at < 0 {
+			if _, sum := f.Value.(figure.Sum); f.Count || sum || f.Stat == "ready" {
+				f.Labels = labels
+				sums = append(sums, f)
+			}
+			return
+		}
+		switch sum := sums[at].Value.(type) {
+		case uint64:
+			sums[at].Value = sum + f.Value.(uint64)
+		case time.Duration:
+			sums[at].Value = sum + f.Value.(time.Duration)
+		case figure.Sum:
+			more := f.Value.(figure.Sum)
+			sums[at].Value = figure.Sum{N: sum.N + more.N, Took: sum.Took + more.Took}
+		case bool:
+			sums[at].Value = sum && f.Value == true
 		}
 	}
-	for i, g := range n.Catalog.Generators() {
+	for i, g := range c.Names() {
 		show, own := add, []string{"generator", g.Name, "kind", g.Kind}
-		if i < maxGenerators {
+		if i < maxNames {
 			show = func(f figure.Figure) {
 				f.Labels = own
 				emit(f)
 			}
 		}
 		nameFigures(g, now, func(f figure.Figure) {
-			if f.Metric != "" && (!n.given.Hidden || !issuer.TellsIDs(f.Stat)) {
+			if f.Metric != "" && (!hidden || !TellsIDs(f.Stat)) {
 				show(f)
 			}
 		})
