@@ -11,8 +11,8 @@ import (
 
 const demoteIntro = `asks the daemons that lead sequences with order=strict to hand them over to others. -counters and -counters-password-file are theirs. usage:
   katsubushi demote all          every group, of the whole fleet
-  katsubushi demote GROUP        one of the groups 0 to 15 that names are divided into; generator show NAME has it
-  katsubushi demote HOST:PORT    all groups of one daemon, for example before its host is taken away
+  katsubushi demote GROUP        one of the groups 0 to 31; generator show NAME prints the group of a name
+  katsubushi demote HOST:PORT    all groups of one daemon, for example before you take its host away
 `
 
 // demoteTimeout is how long demote waits: longer than a daemon needs to notice that another one is dead.

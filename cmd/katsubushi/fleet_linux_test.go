@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -45,15 +46,27 @@ type fleetDaemon struct {
 	name  string
 	args  []string
 	doors []*redistest.Proxy
+	off   time.Duration // of its wall clock, which can be shifted in chaos
 	mu    sync.Mutex
 	p     *process // nil while there is none
 }
 
 // strictNames are the names whose order is checked, and freeNames the others. They are of several groups.
 var (
-	strictNames = []string{"orders", "items", "tickets", "users", "bills", "carts", "parcels", "visits"}
+	strictNames = []string{"orders", "items", "tickets", "users", "bills", "carts", "parcels", "visits", timestamps}
 	freeNames   = []string{"free", "loose", "open", "idle", "spare", "calm", "mild", "plain"}
 )
+
+// timestamps is the strict name whose values are ids with a time.
+const timestamps = "tx"
+
+// strictDefinition returns the definition of strictNames[i], of whose values each is step above the one before.
+func strictDefinition(i int) (line string, step uint64) {
+	if strictNames[i] == timestamps {
+		return timestamps + " snowflake layout=katsubushi order=strict node=1023", 1
+	}
+	return fmt.Sprintf("%s sequence step=%d order=strict", strictNames[i], i+1), uint64(i + 1)
+}
 
 // startFleet starts etcd and daemons, which serve strictNames and freeNames.
 func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
@@ -65,8 +78,9 @@ func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 	for _, name := range freeNames {
 		definitions = append(definitions, name+" sequence batch=100")
 	}
-	for i, name := range strictNames {
-		definitions = append(definitions, fmt.Sprintf("%s sequence step=%d order=strict", name, i+1))
+	for i := range strictNames {
+		line, _ := strictDefinition(i)
+		definitions = append(definitions, line)
 	}
 	for i := range daemons {
 		d := &fleetDaemon{name: fmt.Sprintf("daemon %d", i+1)}
@@ -95,10 +109,20 @@ func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 
 // launch starts the daemon, and does not wait.
 func (d *fleetDaemon) launch(t *testing.T) {
-	p := launch(t, d.args...)
+	begin := func() *process { return launch(t, d.args...) }
+	if os.Getenv(chaosMinutes) != "" {
+		begin = func() *process { return launchShifted(t, d.off, d.args...) }
+	}
+	p := begin()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.p = p
+}
+
+// shift sets how far the daemon's wall clock is off.
+func (d *fleetDaemon) shift(t *testing.T, off time.Duration) {
+	d.p.step(t, off-d.off)
+	d.off = off
 }
 
 // address returns where the daemon listens, or "".
@@ -250,9 +274,9 @@ func (f *fleet) redis(d *fleetDaemon, r *rand.Rand) {
 func (f *fleet) note(name string, began int64, line string, n int, where string) bool {
 	end := f.now() // before it waits for mu
 	last, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
-	step := uint64(slices.Index(strictNames, name) + 1)
-	if step == 0 {
-		step = 1
+	step := uint64(1)
+	if i := slices.Index(strictNames, name); i >= 0 {
+		_, step = strictDefinition(i)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

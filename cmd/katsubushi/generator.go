@@ -165,9 +165,8 @@ func (c *generatorCommand) leaders(list []counter.Record) (*leader.State, error)
 
 func (c *generatorCommand) create(ctx context.Context) int {
 	r, err := stores.Create(ctx, c.store, c.definition)
-	var different *kinds.DifferentError
 	switch {
-	case errors.As(err, &different):
+	case contradicts(err):
 		fmt.Fprintln(c.stderr, err)
 		return exitUsage
 	case err != nil:
@@ -192,7 +191,8 @@ func (c *generatorCommand) raise(ctx context.Context) int {
 		return c.fail(err)
 	}
 	late := stores.Confirm(ctx, c.store)
-	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.Counters.AfterRaise(late))
+	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, kinds.IDOf(r.Definition, r.Floor),
+		c.Counters.AfterRaise(late))
 	c.hedge(ctx)
 	recorded(c.stderr, c.Counters.Where())
 	return c.print([]counter.Record{r}, notConfirmed(late))
@@ -299,7 +299,7 @@ func (c *generatorCommand) print(list []counter.Record, err error) int {
 	for _, r := range list {
 		s := stores.Show(r)
 		if leaders != nil && r.Strict {
-			s.Led = stores.ShowLeader(leaders, r.Name)
+			s.Led = stores.ShowLeader(leaders, r.Definition)
 		}
 		if c.json {
 			json.NewEncoder(c.stdout).Encode(s)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
@@ -98,12 +99,18 @@ func serve(c *call) int {
 		if origin != nil {
 			handover.Refuse(origin, err)
 		}
-		if different := (*kinds.DifferentError)(nil); errors.As(err, &different) {
+		if contradicts(err) {
 			return exitUsage
 		}
 		return exitFailure
 	}
 	return c.runUntilSignal(d, last)
+}
+
+// contradicts reports whether an error says that a definition is not what the counter store has.
+func contradicts(err error) bool {
+	different := (*kinds.DifferentError)(nil)
+	return errors.As(err, &different) || errors.Is(err, counter.ErrNode) || errors.Is(err, counter.ErrOrder)
 }
 
 // newDaemon returns a daemon that listens.

@@ -55,6 +55,16 @@ var strictFaults = []strictFault{
 		}
 		return nil
 	}},
+	{"its clock jumps", false, 15 * time.Second, func(f *fleet, d *fleetDaemon) func() {
+		d.shift(f.t, far())
+		return func() { d.shift(f.t, 0) }
+	}},
+	{"kill -9, and a start with a clock that is wrong", false, 15 * time.Second, func(f *fleet, d *fleetDaemon) func() {
+		d.end(f.t, syscall.SIGKILL)
+		d.off = far()
+		d.launch(f.t)
+		return func() { d.shift(f.t, 0) }
+	}},
 	{"etcd's leader is killed", true, 10 * time.Second, func(f *fleet, _ *fleetDaemon) func() {
 		m := etcdtest.Leader(f.members)
 		m.Kill()
@@ -67,10 +77,15 @@ var strictFaults = []strictFault{
 	}},
 }
 
+const chaosMinutes = "KATSUBUSHI_CHAOS_MINUTES"
+
+// far is how much a clock goes wrong.
+func far() time.Duration { return []time.Duration{-1, 1}[rand.IntN(2)] * time.Hour }
+
 // TestStrictChaos lets random faults strike a fleet for KATSUBUSHI_CHAOS_MINUTES. KATSUBUSHI_SEED repeats
 // which, though not when.
 func TestStrictChaos(t *testing.T) {
-	minutes, err := strconv.ParseFloat(os.Getenv("KATSUBUSHI_CHAOS_MINUTES"), 64)
+	minutes, err := strconv.ParseFloat(os.Getenv(chaosMinutes), 64)
 	if err != nil {
 		t.Skip("make chaos-sequences runs it: KATSUBUSHI_CHAOS_MINUTES is not set")
 	}

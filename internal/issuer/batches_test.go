@@ -28,7 +28,7 @@ func (b *Batches) wantSend(t *testing.T, n int) {
 }
 
 func TestBatches(t *testing.T) {
-	b := NewBatches(3)
+	b := NewBatches(3, id.MaxReserve)
 	b.wantSend(t, 0)
 	b.want(t, 1, 2, 0)
 	b.want(t, 1, 2, 0) // again
@@ -57,7 +57,7 @@ func TestBatches(t *testing.T) {
 func TestTwoRequestsOfOneMoment(t *testing.T) {
 	for _, wants := range [][2]int{{2, 1}, {1, 2}, {3, 3}} {
 		for first := range 2 {
-			b, last, got := NewBatches(1), 0, 0
+			b, last, got := NewBatches(1, id.MaxReserve), 0, 0
 			waiting := []int{wants[first], wants[1-first]}
 			for range 5 {
 				waiting = slices.DeleteFunc(waiting, func(n int) bool {
@@ -82,7 +82,7 @@ func TestTwoRequestsOfOneMoment(t *testing.T) {
 }
 
 func TestABatchIsNotTooLarge(t *testing.T) {
-	b := NewBatches(1)
+	b := NewBatches(1, id.MaxReserve)
 	for i, n := range []int{id.MaxReserve - 1, 1, 1, id.MaxReserve, 7} {
 		b.want(t, int64(i), n, 0)
 	}
@@ -99,7 +99,7 @@ func TestABatchIsNotTooLarge(t *testing.T) {
 
 // A request that is answered otherwise is not sent for, and what was sent for it goes to nobody.
 func TestForgottenRequests(t *testing.T) {
-	b := NewBatches(1)
+	b := NewBatches(1, id.MaxReserve)
 	for m := range int64(4) {
 		b.want(t, m, 10, 0)
 	}
@@ -143,7 +143,7 @@ func TestForgottenRequests(t *testing.T) {
 
 // The answers of clients that went away are not kept for ever.
 func TestOldAnswersAreDropped(t *testing.T) {
-	b := NewBatches(1)
+	b := NewBatches(1, id.MaxReserve)
 	for i := range int64(100) {
 		b.want(t, 2*i, 1, 0)
 		b.want(t, 2*i+1, 1, 0)
@@ -160,7 +160,7 @@ func TestOldAnswersAreDropped(t *testing.T) {
 
 // Near the end of a sequence a large batch is refused although some of its requests could be served.
 func TestTheLastValues(t *testing.T) {
-	b, left, calls := NewBatches(1), 5, 0
+	b, left, calls := NewBatches(1, id.MaxReserve), 5, 0
 	ended := finalRefusal{"sequence orders has ended at 5"}
 	got, refused := 0, 0
 	waiting := map[int64]bool{}
@@ -221,7 +221,7 @@ func randomBatches(r *rand.Rand) error {
 		above  uint64 // every value that was issued when it came
 	}
 	step := 1 + r.Uint64N(3)
-	b := NewBatches(step)
+	b := NewBatches(step, id.MaxReserve)
 	var waiting []request
 	seen := map[uint64]bool{}
 	next, issued, asked, sent := uint64(1), uint64(0), 0, 0

@@ -44,11 +44,11 @@ type Condition struct {
 	DaysLeft   float64 // 0 = this daemon does not know
 }
 
-const lastStat, leftStat = "last", "left"
+const lastStat, leftStat, hiStat = "last", "left", "hi"
 
-// TellsIDs reports whether somebody can tell an id by the figure of this name, alone or with others: the last
+// TellsIDs reports whether a reader can tell an id by the figure of this name, alone or with others: the last
 // value of a sequence, or how many are left, of which values at hand are not a part.
-func TellsIDs(stat string) bool { return stat == lastStat || stat == leftStat }
+func TellsIDs(stat string) bool { return stat == lastStat || stat == leftStat || stat == hiStat }
 
 // A Catalog maps keys to kinds of id. Every grammar on every port uses it, and HTTP. Names are only ever
 // added, and readers take no lock: they load a table that never changes.

@@ -13,7 +13,8 @@ import (
 // Clone is a copy of a Sequence that goes on by itself, with the same config. Nothing else may use it meanwhile. What
 // it counts, and for how long it has had nothing, begins anew.
 func (s *Sequence) Clone() *Sequence {
-	c := &Sequence{c: s.c, values: s.values.Clone(s.c.Ring), tally: &tally{all: s.all}, term: s.term, above: s.above}
+	c := &Sequence{c: s.c,
+		values: plain{s.values.(plain).Clone(s.c.Ring)}, tally: &tally{all: s.all}, term: s.term, above: s.above}
 	c.short.Store(s.short.Load())
 	c.why.Store(s.why.Load())
 	return c
@@ -21,14 +22,14 @@ func (s *Sequence) Clone() *Sequence {
 
 // Visit shows all that decides which values come next.
 func (s *Sequence) Visit(show func(...uint64)) {
-	s.values.Visit(show)
+	s.values.(plain).Visit(show)
 	show(s.short.Load(), s.above)
 }
 
 // Clone is a copy of a Strict that goes on by itself, without calls to others. next is the Clone of the present term,
 // if that is term.
 func (s *Strict) Clone(term, next counter.Issuer) *Strict {
-	c := &Strict{c: s.c, slot: s.slot, tally: &tally{all: s.all}, last: s.last, batches: NewBatches(s.c.Definition.Step)}
+	c := &Strict{c: s.c, slot: s.slot, tally: &tally{all: s.all}, last: s.last, row: s.row, batches: s.row.batches()}
 	st := *s.standing.Load()
 	if st.term != nil && counter.Issuer(st.term) == term {
 		st.term = next.(*Sequence)

@@ -106,7 +106,7 @@ func saysFinal(err error, name string) bool {
 // answered takes the result of a call to the leader at address, for n values.
 func (s *Strict) answered(address string, n int, last uint64, err error) {
 	d := s.c.Definition
-	if first := last - uint64(n-1)*d.Step; err == nil && (last > d.Max || first > last || d.Ceil(first) != first) {
+	if first, ok := s.row.first(last, n); err == nil && !ok {
 		err = fmt.Errorf("%d to %d are no values of this sequence", first, last)
 	}
 	if err != nil && (isFinal(err) || saysFinal(err, d.Name)) {

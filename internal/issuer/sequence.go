@@ -24,15 +24,16 @@ type SequenceConfig struct {
 	Refused *atomic.Uint64        // counts refusals, with those of others; nil = it need not
 	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
+	Clock   Clock                 // of timestamps only
 }
 
 // A Sequence issues the values of one sequence to all event loops. It implements Reporter,
 // id.Reserver and counter.Issuer: a counter.Keeper fills it. Any goroutine may call its methods.
 type Sequence struct {
 	c      SequenceConfig
-	values *generator.Sequence
+	values numbers
 
-	short atomic.Uint64         // values in a row that a client waits for; 0 = nobody waits
+	short atomic.Uint64         // values in a row that a client waits for; 0 = no client waits
 	why   atomic.Pointer[error] // why there is no further block, or nil
 	dry   drought               // of blocks
 	*tally
@@ -62,44 +63,44 @@ func (t *tally) refuses() {
 
 // NewSequence makes a Sequence without values.
 func NewSequence(c SequenceConfig) *Sequence {
-	return &Sequence{c: c, values: generator.NewSequence(c.Definition.Step, c.Ring), tally: &tally{all: c.Refused}}
+	return &Sequence{c: c, values: numbersOf(c.Definition, c.Clock, c.Ring), tally: &tally{all: c.Refused}}
 }
 
 // Source implements Kind. All loops share one source.
 func (s *Sequence) Source(int) id.Source { return s }
 
 // Mint implements id.Source. A sequence has no bulk: it has no rate to share.
-func (s *Sequence) Mint(_ id.When, n int, _ bool) (id.Run, error) {
-	run, err := s.values.Take(n)
-	if err != nil {
-		return s.insist(n, false)
+func (s *Sequence) Mint(when id.When, n int, _ bool) (id.Run, error) {
+	run, err := s.values.Take(when.Moment, n)
+	if err != nil && err != generator.ErrAhead {
+		return s.insist(when.Moment, n, false)
 	}
-	return run, nil
+	return run, err
 }
 
 // Reserve implements id.Reserver.
-func (s *Sequence) Reserve(_ id.When, n int) (id.Run, error) {
-	run, err := s.values.Reserve(n)
-	if err != nil {
-		return s.insist(n, true)
+func (s *Sequence) Reserve(when id.When, n int) (id.Run, error) {
+	run, err := s.values.Reserve(when.Moment, n)
+	if err != nil && err != generator.ErrAhead {
+		return s.insist(when.Moment, n, true)
 	}
-	return run, nil
+	return run, err
 }
 
 // insist asks for a block and tries again, because one may have come before it asked. Otherwise it
 // says whether to wait for one.
-func (s *Sequence) insist(n int, whole bool) (run id.Run, err error) {
+func (s *Sequence) insist(moment int64, n int, whole bool) (run id.Run, err error) {
 	blocks := s.dry.supplies()
 	if whole {
 		s.want(uint64(n))
-		run, err = s.values.Reserve(n)
+		run, err = s.values.Reserve(moment, n)
 	} else {
 		s.want(1)
-		run, err = s.values.Take(n)
+		run, err = s.values.Take(moment, n)
 	}
 	switch {
-	case err == nil:
-		return run, nil
+	case err == nil, err == generator.ErrAhead:
+		return run, err
 	case err == generator.ErrSealed:
 		return id.Run{}, s.sealed()
 	}
@@ -221,8 +222,8 @@ func (s *Sequence) Over() error {
 
 // Append implements counter.Issuer.
 func (s *Sequence) Append(lo, hi uint64) error {
-	if lo <= s.above {
-		return setBack{lo, s.above}
+	if first := s.values.Value(lo); first <= s.above {
+		return setBack{first, s.above}
 	}
 	if err := s.values.Append(lo, hi); err != nil {
 		return err
@@ -240,6 +241,9 @@ func (s *Sequence) Raise(atLeast uint64) { s.values.Raise(atLeast) }
 
 // Refuse implements counter.Issuer.
 func (s *Sequence) Refuse(why error) {
+	if p, ok := s.values.(*generator.Positions); ok {
+		p.Away(why != nil && !counter.Certain(why))
+	}
 	if why == nil {
 		s.why.Store(nil)
 		return
@@ -256,7 +260,21 @@ func (s *Sequence) Left() (left, short uint64) {
 	if short > 0 && s.values.Has(short) && s.short.CompareAndSwap(short, 0) {
 		short = 0
 	}
+	if short == 0 && s.values.Low() {
+		short = 1
+	}
 	return s.values.Left(), short
+}
+
+// Span implements counter.TimedIssuer.
+func (s *Sequence) Span(need uint64) (span counter.Span, ok bool) {
+	p, ok := s.values.(*generator.Positions)
+	if !ok {
+		return span, false
+	}
+	span.Need = need
+	span.From, span.To, span.Tick, ok = p.Span(need)
+	return span, ok
 }
 
 // Seal implements counter.Issuer.

@@ -78,6 +78,7 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 		if _, err := b.Reserve(id.At(0), 7); err != id.ErrWait {
 			t.Error(err)
 		}
+		time.Sleep(7 * time.Millisecond)
 		b.Append(11, 16)
 		if left, short := b.Left(); left != 6 || short != 7 || b.rung != 2 { // 7 in a row are not there yet
 			t.Errorf("%d left, %d asked for, rang %d times", left, short, b.rung)
@@ -88,7 +89,8 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 		}
 		facts := map[string]any{"": 1e6 * 86400, "order": "free",
 			"last": int64(17), "at_hand": int64(0), "left": int64(70), "days_left": 1e6,
-			"block": int64(10), "waits": uint64(2), "refusals": uint64(4)}
+			"block": int64(10), "waits": uint64(2), "refusals": uint64(4),
+			"waited_ms": time.Second + 7*time.Millisecond}
 		b.Figures(func(f figure.Figure) {
 			if facts[f.Stat] != f.Value || (f.Help == "") != (f.Metric == "") {
 				t.Errorf("%+v, want %v", f, facts[f.Stat])

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
@@ -25,13 +26,15 @@ type StrictConfig struct {
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
 	Forward Forwarder
 	// Why returns why leadership is not renewed, or nil if the counter store does not answer. nil = not called.
-	Why func() error
+	Why   func() error
+	Clock Clock // of timestamps only
 }
 
 const (
 	leastWait  = 100 * time.Millisecond // for a call to another daemon
 	lastWait   = 250 * time.Millisecond // for a call to a daemon that leads no more
 	retryPause = 25 * time.Millisecond  // after one that failed
+	paceAgain  = 2 * time.Millisecond   // after which those ask again who wait for the pace of timestamps
 )
 
 // A Strict issues the values of a sequence in strict order, as one of several daemons of which at most
@@ -54,10 +57,12 @@ const (
 type Strict struct {
 	c    StrictConfig
 	slot int
+	row  row
 	*tally
 	standing  atomic.Pointer[standing]
 	forwarded atomic.Uint64 // values that other daemons issued for requests to this one
 	setBacks  atomic.Uint64 // see setBack
+	nudged    atomic.Bool   // those who wait for the pace of timestamps are to be woken soon
 
 	mu      sync.Mutex // guards the rest, and is held while standing changes
 	past    uint64     // values issued in past terms
@@ -78,14 +83,15 @@ type standing struct {
 	until   func() int64 // moments before this one may take values of term
 	owed    bool         // some requests may have values of the leader before, and collect those first
 	address string
-	since   int64 // when nobody began to issue
+	since   int64 // since when no daemon issues
 }
 
 // NewStrict makes a Strict that has no leader yet.
 func NewStrict(c StrictConfig) *Strict {
 	s := &Strict{
-		c: c, slot: id.Slot(c.Definition.Name), tally: &tally{all: c.Refused}, batches: NewBatches(c.Definition.Step),
+		c: c, slot: id.Slot(c.Definition.Name), tally: &tally{all: c.Refused}, row: rowOf(c.Definition, c.Clock.RunAhead),
 	}
+	s.batches = s.row.batches()
 	s.standing.Store(&standing{since: c.Moment()})
 	return s
 }
@@ -95,7 +101,7 @@ func NewStrict(c StrictConfig) *Strict {
 // sealed when the term ends, and never used in another one. until is called for every request.
 func (s *Strict) Lead(until func() int64) counter.Issuer {
 	term := NewSequence(SequenceConfig{Definition: s.c.Definition, MaxWait: s.c.MaxWait, Status: s.c.Status,
-		Ring: s.c.Ring, Wake: s.c.Wake})
+		Ring: s.c.Ring, Wake: s.c.Wake, Clock: s.c.Clock})
 	term.tally, term.term = s.tally, true
 	s.mu.Lock()
 	term.above = max(s.last, s.batches.last)
@@ -165,7 +171,7 @@ func (s *Strict) settle(old *standing) {
 func (s *Strict) collect(moment int64, n int) (run id.Run, err error, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n = min(n, id.MaxReserve)
+	n = min(n, s.row.most)
 	if s.batches.Asked(moment, n) {
 		return run, id.ErrWait, true
 	}
@@ -182,13 +188,13 @@ func (s *Strict) Source(int) id.Source { return s }
 // Moment implements id.Punctual.
 func (s *Strict) Moment() int64 { return s.c.Moment() }
 
-// Mint implements id.Source.
+// Mint implements id.Source. A sequence has no bulk: it has no rate to share.
 func (s *Strict) Mint(when id.When, n int, _ bool) (id.Run, error) {
 	if when.Moment == 0 {
 		return id.Run{}, id.ErrMoment
 	}
 	if st := s.standing.Load(); st.term != nil && !st.owed && when.Moment < st.until() {
-		if run, err := st.term.values.Take(n); err == nil {
+		if run, err := st.term.values.Take(when.Moment, n); err == nil {
 			return run, nil
 		}
 	}
@@ -201,15 +207,18 @@ func (s *Strict) Reserve(when id.When, n int) (id.Run, error) {
 		return id.Run{}, id.ErrMoment
 	}
 	if st := s.standing.Load(); st.term != nil && !st.owed && when.Moment < st.until() {
-		if run, err := st.term.values.Reserve(n); err == nil {
+		if run, err := st.term.values.Reserve(when.Moment, n); err == nil {
 			return run, nil
 		}
 	}
 	return s.insist(when, n, true)
 }
 
-// insist does what it takes to get values, as far as nobody has to wait for it.
+// insist does what it takes to get values, as far as no client has to wait for it.
 func (s *Strict) insist(when id.When, n int, whole bool) (run id.Run, err error) {
+	if whole && n > s.row.most {
+		return run, s.tooMany(n)
+	}
 	st, moment, redirect := s.standing.Load(), when.Moment, when.Redirect
 	if st.owed {
 		if run, err, ok := s.collect(moment, n); ok {
@@ -219,9 +228,14 @@ func (s *Strict) insist(when id.When, n int, whole bool) (run id.Run, err error)
 	switch {
 	case st.term != nil && moment < st.until():
 		if whole {
-			return st.term.Reserve(when, n)
+			run, err = st.term.Reserve(when, n)
+		} else {
+			run, err = st.term.Mint(when, n, false)
 		}
-		return st.term.Mint(when, n, false)
+		if err == generator.ErrAhead {
+			err = s.tooFast(moment, st.term)
+		}
+		return run, err
 	case st.term != nil:
 		return run, s.lapsed(st.until())
 	case st.address == "":
@@ -229,7 +243,34 @@ func (s *Strict) insist(when id.When, n int, whole bool) (run id.Run, err error)
 	case redirect:
 		return run, id.Elsewhere{Slot: s.slot, Address: st.address}
 	}
-	return s.fetch(moment, min(n, id.MaxReserve))
+	return s.fetch(moment, min(n, s.row.most))
+}
+
+// tooMany is the error for more timestamps in a row than there can be.
+func (s *Strict) tooMany(n int) error {
+	return s.refuseForGood("sequence %s: %d ids in a row: at most %d fit into a tick of its layout and the run-ahead",
+		s.c.Definition.Name, n, s.row.most)
+}
+
+// tooFast is the error for a request that must wait because the timestamps are ahead of the clock.
+func (s *Strict) tooFast(moment int64, term *Sequence) error {
+	s.mu.Lock()
+	wait := s.waits(moment)
+	s.mu.Unlock()
+	if wait < s.c.MaxWait {
+		if !s.nudged.Swap(true) {
+			time.AfterFunc(paceAgain, func() {
+				s.nudged.Store(false)
+				s.c.Wake()
+			})
+		}
+		return id.ErrWait
+	}
+	behind := term.values.(*generator.Positions).Distance()
+	if behind <= s.c.Clock.RunAhead+MaxWait {
+		return s.refuse("sequence %s: id rate exceeded", s.c.Definition.Name)
+	}
+	return s.refuse("sequence %s: clock %s behind the last id", s.c.Definition.Name, ago(behind.Milliseconds()))
 }
 
 // Where implements id.Punctual.
@@ -368,10 +409,31 @@ func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 		Stat: "forwarded", Metric: "generator_forwarded_total", Value: s.forwarded.Load(), Count: true,
 		Help: "Values that another daemon, the leader, issued for clients of this one.",
 	})
+	if s.c.Definition.Timed() {
+		figures(emit, st.term)
+	}
 	emit(figure.Figure{
 		Stat: "set_back", Metric: "generator_set_back_total", Value: s.setBacks.Load(), Count: true,
 		Help: "Values that were not passed on because larger ones were issued before: the counter store has " +
 			"forgotten something.",
 	})
 	return c
+}
+
+// figures emits what only timestamps have. term is nil while this daemon does not lead.
+func figures(emit func(figure.Figure), term *Sequence) {
+	var hi uint64
+	var distance time.Duration
+	if term != nil {
+		p := term.values.(*generator.Positions)
+		hi, distance = p.Hi(), max(p.Distance(), 0)
+	}
+	emit(figure.Figure{
+		Stat: hiStat, Metric: "generator_hi", Value: int64(hi),
+		Help: "Largest id of strict timestamps that may be issued without another write; 0 on daemons that do not lead.",
+	})
+	emit(figure.Figure{
+		Stat: "distance_ms", Metric: "generator_distance_seconds", Value: distance,
+		Help: "How far the last timestamp is ahead of the clock, on the daemon that leads.",
+	})
 }

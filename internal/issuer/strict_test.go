@@ -598,6 +598,22 @@ func TestAFollowerOfASequenceThatHasEnded(t *testing.T) {
 	})
 }
 
+// TestCallsToTheLeaderAreTimed: one that fails too.
+func TestCallsToTheLeaderAreTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newStrictBed(t, strictOrders)
+		b.Follow("h:1")
+		for _, err := range []error{nil, errors.New("connection refused")} {
+			b.want(b.Moment(), 1, 0)
+			c := b.call("h:1", 1)
+			time.Sleep(30 * time.Millisecond)
+			c.answer(7, err)
+		}
+		b.wantFacts(map[string]any{"waited_ms": 60 * time.Millisecond})
+		b.HandOver()
+	})
+}
+
 // Values of several terms, taken by many goroutines while leadership comes and goes: none twice, and each is of a term
 // that had not ended when it was asked for.
 func TestTakesWhileTermsChange(t *testing.T) {

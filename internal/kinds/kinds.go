@@ -1,8 +1,9 @@
 // Package kinds reads definition lines: which name stands for which kind of id. The flags, the file of
-// -generators and `katsubushi generator` use the same lines.
+// -names and `katsubushi generator` use the same lines.
 //
 //	orders sequence start=1 step=2 offset=1 order=strict
 //	old snowflake layout=instagram
+//	tx snowflake layout=katsubushi order=strict node=1023
 //	sessions uuid7
 //
 // The guarantee: a Definition that this package returned is valid, and its String is a line from which
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // The kinds of id.
@@ -35,8 +37,6 @@ const (
 	MaxName  = 64            // bytes of a name
 	MaxNames = 10_000        // definitions that a daemon has at once
 	MaxValue = math.MaxInt64 // the largest value of a sequence
-	MaxBatch = 10_000_000    // values that a sequence reserves at once
-	MaxRate  = 10_000_000    // values a second
 	MaxFile  = 4 << 20       // bytes of a file of definitions
 	Others   = "_other"      // in metrics: all names beyond the first thousand. Reserved
 )
@@ -44,7 +44,8 @@ const (
 // A Definition says what one name stands for. Definitions are equal (==) if they mean the same.
 type Definition struct {
 	// Of a sequence, all of it: the values are those from Start to Max that are congruent to Offset modulo
-	// Step, and there is at least one. Of other kinds the name, of 1 to MaxName bytes, and zeros.
+	// Step, and there is at least one. So of a snowflake with order=strict, whose values are the positions of its
+	// layout. Of other kinds the name, of 1 to MaxName bytes, and zeros.
 	counter.Definition
 	Kind   string // one of the constants
 	Layout string // of a snowflake: a layout's name; empty = the daemon's own layout
@@ -61,15 +62,20 @@ var table = []struct {
 	kind    string
 	options []option
 }{
-	{Snowflake, []option{{"layout", setLayout}}},
+	{Snowflake, []option{
+		{"layout", setLayout},
+		{"order", setOrder},
+		{"node", setNode},
+		{"ahead", setAhead},
+	}},
 	{Sequence, []option{
 		{"start", number(func(d *Definition) *uint64 { return &d.Start }, MaxValue)},
 		{"step", number(func(d *Definition) *uint64 { return &d.Step }, MaxValue)},
 		{"offset", number(func(d *Definition) *uint64 { return &d.Offset }, MaxValue)},
 		{"max", number(func(d *Definition) *uint64 { return &d.Max }, MaxValue)},
 		{"order", setOrder},
-		{"batch", number(func(d *Definition) *uint64 { return &d.Batch }, MaxBatch)},
-		{"rate", number(func(d *Definition) *uint64 { return &d.Rate }, MaxRate)},
+		{"batch", number(func(d *Definition) *uint64 { return &d.Batch }, counter.MaxBatch)},
+		{"rate", number(func(d *Definition) *uint64 { return &d.Rate }, counter.MaxRate)},
 		{"on-loss", setOnLoss},
 	}},
 	{UUID4, nil},
@@ -134,8 +140,43 @@ func (d *Definition) setOptions(options []option, words []string) (problems []er
 			}
 		}
 	}
-	if d.Kind == Sequence && len(problems) == 0 {
+	switch {
+	case d.Kind == Sequence && len(problems) == 0:
 		problems = d.completeSequence()
+	case d.Kind == Snowflake:
+		problems = append(problems, d.completeTimestamps(given)...)
+	}
+	return problems
+}
+
+// Recorded reports whether the counter store has a record of it.
+func (d Definition) Recorded() bool { return d.Kind == Sequence || d.Timed() }
+
+// completeTimestamps sets the defaults of a snowflake with order=strict and checks its options together.
+func (d *Definition) completeTimestamps(given map[string]bool) (problems []error) {
+	if !d.Strict {
+		for _, option := range []string{"node", "ahead"} {
+			if given[option] {
+				problems = append(problems, fmt.Errorf("%s= is for order=strict", option))
+			}
+		}
+		return problems
+	}
+	for _, option := range []string{"layout", "node"} {
+		if !given[option] {
+			problems = append(problems, fmt.Errorf("order=strict: %s= is needed too", option))
+		}
+	}
+	d.Start, d.Step, d.Offset, d.Time.Layout = 1, 1, 1, d.Layout
+	if !given["ahead"] {
+		d.Time.Ahead = counter.DefaultAhead
+	}
+	l, err := generator.LayoutByName(d.Layout)
+	if err != nil { // told already
+		return problems
+	}
+	if d.Max = l.LastPosition(); d.Time.Node > l.MaxWorker() {
+		problems = append(problems, fmt.Errorf("node=%d: layout %s has 0 to %d", d.Time.Node, l, l.MaxWorker()))
 	}
 	return problems
 }
@@ -174,6 +215,12 @@ func (d Definition) String() string {
 	say := func(name string, v uint64) { b.WriteString(" " + name + "=" + strconv.FormatUint(v, 10)) }
 	if d.Layout != "" {
 		b.WriteString(" layout=" + d.Layout)
+	}
+	if d.Timed() {
+		b.WriteString(" order=strict node=" + strconv.FormatUint(d.Time.Node, 10))
+		if d.Time.Ahead != counter.DefaultAhead {
+			b.WriteString(" ahead=" + d.Time.Ahead.String())
+		}
 	}
 	if d.Kind != Sequence || d.Step == 0 { // of a sequence whose record cannot be read
 		return b.String()

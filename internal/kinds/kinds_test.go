@@ -42,11 +42,11 @@ func TestDefinitions(t *testing.T) {
 		{"orders sequence start=1000 step=10", "orders sequence start=1000 step=10 offset=10", // the first value is start
 			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = 1000, 10, 10 })},
 		{"orders sequence rate=10000000 on-loss=continue", "orders sequence start=1 rate=10000000",
-			Declared(counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: MaxValue, Rate: MaxRate})},
+			Declared(counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: MaxValue, Rate: counter.MaxRate})},
 		{"orders sequence on-loss=refuse", "orders sequence start=1 on-loss=refuse",
 			Declared(counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: MaxValue, RefuseLoss: true})},
 		{"orders sequence start=7 max=7 batch=10000000", "orders sequence start=7 max=7 batch=10000000",
-			sequence(func(d *Definition) { d.Start, d.Max, d.Batch = 7, 7, MaxBatch })},
+			sequence(func(d *Definition) { d.Start, d.Max, d.Batch = 7, 7, counter.MaxBatch })},
 		{"orders sequence start=9223372036854775807 step=9223372036854775807",
 			"orders sequence start=9223372036854775807 step=9223372036854775807 offset=9223372036854775807",
 			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = math.MaxInt64, math.MaxInt64, math.MaxInt64 })},
@@ -70,16 +70,16 @@ func TestAllThatIsWrongWithALine(t *testing.T) {
 		want []string
 	}{
 		{" ", []string{"a name and a kind are needed, such as: orders sequence start=1"}},
-		{"orders", []string{`"orders": a kind is needed behind the name: ` + kinds}},
+		{"orders", []string{`"orders": a kind must follow the name: ` + kinds}},
 		{long + " uuid4", []string{fmt.Sprintf("the name %q", long) + allowed}},
-		{"a/b Sequence", []string{`the name "a/b"` + allowed, `"Sequence" is no kind: ` + kinds}},
+		{"a/b Sequence", []string{`the name "a/b"` + allowed, `"Sequence" is not a kind: ` + kinds}},
 		{"été uuid4", []string{`the name "été"` + allowed}},
 		{"id uuid4", []string{`the name "id": id, and names of digits alone, stand for the default kind`}},
 		{"0123 uuid4", []string{`the name "0123": id, and names of digits alone, stand for the default kind`}},
 		{"_other uuid4", []string{`the name "_other": /metrics uses it for the names beyond the first thousand`}},
 		{"a uuid4 start=1 x", []string{`"start=1": uuid4 has no options`, `"x": uuid4 has no options`}},
 		{"a snowflake layout=mine", []string{`"layout=mine": katsubushi, twitter, instagram, sonyflake, js53 allowed`}},
-		{"a snowflake start=1", []string{`"start=1": snowflake has the options layout=`}},
+		{"a snowflake start=1", []string{`"start=1": snowflake has the options layout= order= node= ahead=`}},
 		{"a sequence first=1 order", []string{
 			`"first=1": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`,
 			`"order": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`}},
@@ -130,7 +130,7 @@ func TestAListOfFlagsAndAFile(t *testing.T) {
 		return nil
 	}
 	if err := l.Add("a uuid4; b uuid7 # not; a comment\n\n c sequence"); err == nil ||
-		err.Error() != `"a comment": "comment" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed`+"\n"+
+		err.Error() != `"a comment": "comment" is not a kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed`+"\n"+
 			`"a comment": "a" is declared already, by "a uuid4"` {
 		t.Error(err)
 	}
@@ -138,7 +138,7 @@ func TestAListOfFlagsAndAFile(t *testing.T) {
 		"sequence step=0 start=0\nh uuid4"))
 	want := `line 4: "b" is declared already, by "b uuid7"
 line 5: no ulids here
-line 6: "uuid5" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
+line 6: "uuid5" is not a kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
 line 8: "f" is declared already, by line 6
 line 9: "step=0": 1 to 9223372036854775807 allowed
 line 9: "start=0": 1 to 9223372036854775807 allowed`
@@ -219,4 +219,45 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: first %d of %+v", line, first, d)
 		}
 	})
+}
+
+// A snowflake with order=strict: all that is wrong with it at once, and what is right is said again in the same words.
+func TestStrictTimestamps(t *testing.T) {
+	for line, want := range map[string][]string{
+		"tx snowflake order=strict ahead=9s":                       {"1s to 5s", "layout= is needed", "node= is needed"},
+		"tx snowflake layout=katsubushi order=strict node=1024":    {"node=1024: layout katsubushi has 0 to 1023"},
+		"tx snowflake layout=katsubushi node=1 ahead=2s":           {"node= is for order", "ahead= is for order"},
+		"tx snowflake layout=katsubushi order=strict node=x":       {"a worker id of the layout"},
+		"tx snowflake layout=none order=strict node=1 ahead=1500u": {"js53 allowed", "whole milliseconds"},
+	} {
+		_, err := Parse(line)
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v, without %q", line, err, text)
+			}
+		}
+	}
+	for _, line := range []string{
+		"tx snowflake layout=katsubushi order=strict node=1023",
+		"tx snowflake layout=sonyflake order=strict node=0 ahead=2.5s",
+	} {
+		d, err := Parse(line)
+		if err != nil || d.String() != line || !d.Recorded() || d.Check() != nil || Declared(d.Definition) != d {
+			t.Errorf("%s: %+v, %v", line, d, err)
+		}
+		v := IDOf(d.Definition, 1<<40+5)
+		if l := IDLayout(d.Definition); l.Decompose(v).Worker != d.Time.Node {
+			t.Errorf("%s: %d", line, v)
+		}
+		for _, id := range []uint64{v, v - 1, v + 1, v - 70_000, v + 70_000} {
+			got := ValueOf(d.Definition, id)
+			if IDOf(d.Definition, got) < id || IDOf(d.Definition, got-1) >= id {
+				t.Errorf("%s: the first position from %d on is not %d", line, id, got)
+			}
+		}
+	}
+	free, err := Parse("tx snowflake layout=katsubushi order=free")
+	if err != nil || free.Recorded() || free.String() != "tx snowflake layout=katsubushi" {
+		t.Errorf("%+v, %v", free, err)
+	}
 }

@@ -18,7 +18,7 @@ type List struct {
 	Check func(Definition) error
 
 	all   []Definition
-	where map[string]string // the place of each name, for the message about a second one
+	where map[string]string // the place of each name, and of each node, for the message about a second one
 }
 
 // All returns the definitions in the order in which they were added.
@@ -88,6 +88,13 @@ func (l *List) add(line, where string) error {
 		err = errors.Join(err, fmt.Errorf("%q is declared already, by %s", name, first))
 	} else if CheckName(name) == nil {
 		l.where[name] = where
+	}
+	if d.Timed() {
+		node := fmt.Sprintf("node=%d of layout %s", d.Time.Node, d.Layout)
+		if first := l.where[node]; first != "" {
+			err = errors.Join(err, fmt.Errorf("%s is taken already, by %s", node, first))
+		}
+		l.where[node] = where
 	}
 	if err == nil && len(l.all) == MaxNames {
 		err = fmt.Errorf("more than %d names", MaxNames)

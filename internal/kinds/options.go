@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
@@ -74,6 +76,23 @@ func setOrder(d *Definition, value string) error {
 		return errors.New("free or strict allowed")
 	}
 	d.Strict = value == "strict"
+	return nil
+}
+
+// setNode sets a worker id, which may be 0.
+func setNode(d *Definition, value string) (err error) {
+	if d.Time.Node, err = strconv.ParseUint(value, 10, 63); err != nil {
+		return errors.New("a worker id of the layout is allowed")
+	}
+	return nil
+}
+
+func setAhead(d *Definition, value string) error {
+	ahead, err := time.ParseDuration(value)
+	if err != nil || ahead < counter.MinAhead || ahead > counter.MaxAhead || ahead%time.Millisecond != 0 {
+		return fmt.Errorf("%v to %v allowed, in whole milliseconds", counter.MinAhead, counter.MaxAhead)
+	}
+	d.Time.Ahead = ahead
 	return nil
 }
 

@@ -4,10 +4,49 @@ import (
 	"fmt"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
-// Declared returns the definition of a sequence of which d is recorded.
-func Declared(d counter.Definition) Definition { return Definition{Definition: d, Kind: Sequence} }
+// Declared returns the definition of a name of which d is recorded.
+func Declared(d counter.Definition) Definition {
+	if d.Timed() {
+		return Definition{Definition: d, Kind: Snowflake, Layout: d.Time.Layout}
+	}
+	return Definition{Definition: d, Kind: Sequence}
+}
+
+// IDLayout returns the layout of the ids of a sequence of timestamps.
+func IDLayout(d counter.Definition) generator.Layout {
+	l, _ := generator.LayoutByName(d.Time.Layout) // known, or nobody would have recorded it
+	return l
+}
+
+// IDOf returns what clients get for a value of a sequence: of timestamps it is the id at a position.
+func IDOf(d counter.Definition, value uint64) uint64 {
+	if !d.Timed() {
+		return value
+	}
+	return IDLayout(d).AtPosition(value, d.Time.Node)
+}
+
+// ValueOf returns the smallest value whose IDOf is at least an id.
+func ValueOf(d counter.Definition, id uint64) uint64 {
+	if !d.Timed() {
+		return id
+	}
+	l := IDLayout(d)
+	position := l.PositionOf(id)
+	if !l.WorkerLow && l.Decompose(id).Worker != d.Time.Node { // another node's id: in that tick all, or none
+		position &^= l.MaxSequence()
+	}
+	switch {
+	case IDOf(d, position) >= id:
+		return position
+	case !l.WorkerLow:
+		return position&^l.MaxSequence() + l.MaxSequence() + 1
+	}
+	return position + 1
+}
 
 // A DifferentError is returned for a definition that is not the one in the store.
 type DifferentError struct {

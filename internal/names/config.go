@@ -129,8 +129,8 @@ func (c *Config) check(def kinds.Definition) error {
 	if c.Own.Layout.Check() != nil { // told already; what fits into it is not known
 		return nil
 	}
-	if def.Kind == kinds.Sequence {
-		return c.checkSequence(def)
+	if def.Recorded() {
+		return errors.Join(c.checkNode(def), c.checkSequence(def))
 	}
 	var tooLarge error
 	l, most := issuer.LayoutOf(def, c.Own.Layout), c.Own.MaxWorker
@@ -154,7 +154,7 @@ func (c *Config) DeclaresStrict() (flag, file bool) {
 	}
 	strict := func(text []byte) bool {
 		all, _, _ := c.definitions(text, nil)
-		return slices.ContainsFunc(all, func(def kinds.Definition) bool { return def.Kind == kinds.Sequence && def.Strict })
+		return slices.ContainsFunc(all, func(def kinds.Definition) bool { return def.Recorded() && def.Strict })
 	}
 	return strict(nil), strict(c.text)
 }

@@ -15,7 +15,7 @@ import (
 // open makes what issues the ids of a definition. If that implements io.Closer, it is closed once no session can ask
 // it any more.
 func (n *Names) open(def kinds.Definition) (issuer.Kind, error) {
-	if def.Kind == kinds.Sequence {
+	if def.Recorded() {
 		return n.openSequence(def)
 	}
 	return n.given.Issuer.Kind(def)
@@ -33,7 +33,7 @@ func (n *Names) declare(list []kinds.Definition) error {
 	room := make(chan struct{}, openAtOnce)
 	for i, def := range list {
 		open := func() { made[i], errs[i] = n.open(def) }
-		if def.Kind != kinds.Sequence {
+		if !def.Recorded() {
 			open()
 			continue
 		}

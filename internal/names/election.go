@@ -37,13 +37,13 @@ type election struct {
 	address string     // where the others reach them; "" = nowhere, so this daemon leads nothing
 	over    bool       // it will not take part any more
 	known   map[string]*strictSequence
-	sharing map[string]int64             // revisions of the node keys of others with this address, by ID
-	terms   [leader.Groups]leader.Term   // that have not ended; Number 0 = none
-	blocks  [leader.Groups]counter.Store // of those: one for all sequences of a group, so one call gives many back
-	ending  [leader.Groups]bool          // of those
-	stop    context.CancelFunc           // of the runner
-	ended   chan error                   // its result
-	others  sync.WaitGroup               // goroutines beside it
+	sharing map[string]int64                // revisions of the node keys of others with this address, by ID
+	terms   [leader.MaxGroups]leader.Term   // that have not ended; Number 0 = none
+	blocks  [leader.MaxGroups]counter.Store // of those: one for all sequences of a group, so one call gives many back
+	ending  [leader.MaxGroups]bool          // of those
+	stop    context.CancelFunc              // of the runner
+	ended   chan error                      // its result
+	others  sync.WaitGroup                  // goroutines beside it
 }
 
 // A strictSequence is one that this daemon leads at times.
@@ -85,7 +85,13 @@ func (e *election) takePart() {
 	r := leader.NewRunner(leader.Config{
 		Me: leader.Node{ID: e.id, Redis: e.address}, Board: e.store, Clock: clock.Boot, Log: e.of.given.Log,
 		Begin: e.begin, End: e.end, Changed: func(*leader.View) { e.redirect() },
+		Wall: func() int64 { return time.Now().UnixNano() },
 	})
+	for _, s := range e.known {
+		if s.record.Timed() {
+			r.SetTimed(s.group)
+		}
+	}
 	var ctx context.Context
 	ctx, e.stop = context.WithCancel(context.Background())
 	e.ended = make(chan error, 1)
@@ -117,14 +123,21 @@ func (e *election) replaced() error {
 func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	keeper, name := e.of.sequences.keeper, r.Name
 	group := leader.GroupOf(name)
+	if r.Timed() {
+		group = leader.TimedGroupOf(name)
+	}
 	status, ring := keeper.Of(name)
 	s := &strictSequence{e: e, record: r, batch: batch, group: group, Strict: issuer.NewStrict(issuer.StrictConfig{
 		Definition: r.Definition, MaxWait: e.of.c.MaxWait, Moment: clock.Moment, Wake: e.of.Wake, Forward: e.forward[group],
 		Status: status, Ring: ring, Refused: &e.of.sequences.refused, Why: e.replaced,
+		Clock: e.of.clock(r),
 	})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.known[name] = s
+	if now := e.runner.Load(); now != nil && r.Timed() {
+		now.SetTimed(group)
+	}
 	if t := e.terms[s.group]; t.Number != 0 && !e.ending[s.group] {
 		e.lead(s, t)
 	} else {
@@ -159,7 +172,7 @@ func (e *election) lead(s *strictSequence, t leader.Term) {
 	if err := e.of.sequences.keeper.Add(s.record, to, s.batch, e.blocks[t.Group]); err != nil {
 		e.of.given.Log.Error("a sequence is not led", "error", err)
 	}
-	e.of.sequences.keeper.Ring(s.record.Name) // somebody may have asked for a block before the keeper knew it
+	e.of.sequences.keeper.Ring(s.record.Name) // a client may have asked for a block before the keeper knew it
 }
 
 // direct makes requests go to the daemon that leads, or wait for one. The caller holds mu.
@@ -192,6 +205,9 @@ func (e *election) redirect() {
 
 // begin is called when this daemon leads a group.
 func (e *election) begin(t leader.Term) {
+	if e.of.sequences.time.begun.Load() {
+		e.of.sample()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.terms[t.Group], e.blocks[t.Group] = t, e.of.sequences.later.within(e.store.Within(t))
@@ -271,7 +287,7 @@ const demandsEvery = time.Second
 
 // meetDemands hands over what operators want, until ctx ends.
 func (e *election) meetDemands(ctx context.Context, r *leader.Runner) {
-	var meeting [leader.Groups]atomic.Bool
+	var meeting [leader.MaxGroups]atomic.Bool
 	for tick := time.NewTicker(demandsEvery); ; {
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package names
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -73,6 +74,23 @@ func (l *laterStore) Reserve(ctx context.Context, name string, n uint64) (counte
 	return l.CounterStore.Reserve(ctx, name, n)
 }
 
+// Advance implements counter.Timekeeper.
+func (l *laterStore) Advance(ctx context.Context, name string, s counter.Span) (counter.Block, error) {
+	return advance(ctx, l, l.CounterStore, name, s)
+}
+
+// advance records what is pending before timestamps are granted.
+func advance(ctx context.Context, l *laterStore, to counter.Store, name string, s counter.Span) (counter.Block, error) {
+	if err := l.settle(ctx, name); err != nil {
+		return counter.Block{}, err
+	}
+	t, ok := to.(counter.Timekeeper)
+	if !ok {
+		return counter.Block{}, fmt.Errorf("%w: it grants no timestamps", counter.ErrOrder)
+	}
+	return t.Advance(ctx, name, s)
+}
+
 // within returns the store of a term of leadership. It too records what is pending before anything is
 // reserved.
 func (l *laterStore) within(term counter.Store) counter.Store { return termStore{term, l} }
@@ -88,6 +106,11 @@ func (s termStore) Reserve(ctx context.Context, name string, n uint64) (counter.
 		return counter.Block{}, err
 	}
 	return s.Store.Reserve(ctx, name, n)
+}
+
+// Advance implements counter.Timekeeper.
+func (s termStore) Advance(ctx context.Context, name string, span counter.Span) (counter.Block, error) {
+	return advance(ctx, s.later, s.Store, name, span)
 }
 
 // settleTimeout is how long a poll may wait for each pending definition.

@@ -3,6 +3,7 @@ package names
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ func (n *Names) Topology() protocol.Topology {
 		view = r.View()
 	}
 	e.mu.Lock()
-	own := e.address
+	own, timed := e.address, e.timedSlots()
 	e.mu.Unlock()
 	at := map[string]int{e.id: 0} // place in t.Nodes
 	t.Nodes = []protocol.Node{clusterMember(leader.Node{ID: e.id, Redis: own})}
@@ -46,21 +47,44 @@ func (n *Names) Topology() protocol.Topology {
 			place(n.Node)
 		}
 	}
-	for g, l := range view.Leaders {
-		t.Epoch += l.Number
-		i := 0
+	lead := func(g, first, last int) {
+		i, l := 0, view.Leaders[g]
 		if l.ID != "" && l.Redis != own { // see other
 			i = place(l.Node)
 		}
-		first, last := leader.SlotsOf(g)
 		slots := &t.Nodes[i].Slots
 		if n := len(*slots); n > 0 && (*slots)[n-1].Last == first-1 {
 			(*slots)[n-1].Last = last
-		} else {
+		} else if first <= last {
 			*slots = append(*slots, protocol.Slots{First: first, Last: last})
 		}
 	}
+	for _, l := range view.Leaders {
+		t.Epoch += l.Number
+	}
+	for g := range leader.Groups {
+		first, last := leader.SlotsOf(g)
+		for ; len(timed) > 0 && timed[0] <= last; timed = timed[1:] {
+			lead(g, first, timed[0]-1)
+			lead(g+leader.Groups, timed[0], timed[0])
+			first = timed[0] + 1
+		}
+		lead(g, first, last)
+	}
 	return t
+}
+
+// timedSlots returns the slots of which this daemon knows timestamps and no other sequence, in rising order. The caller
+// holds mu.
+func (e *election) timedSlots() []int {
+	of := map[int]bool{}
+	for name, s := range e.known {
+		slot := leader.SlotOf(name)
+		before, known := of[slot]
+		of[slot] = s.record.Timed() && (before || !known)
+	}
+	maps.DeleteFunc(of, func(_ int, timed bool) bool { return !timed })
+	return slices.Sorted(maps.Keys(of))
 }
 
 // clusterMember returns a daemon as a node without slots.
@@ -72,7 +96,7 @@ func clusterMember(n leader.Node) protocol.Node {
 
 // forwarders ask leaders for values, those of each group over connections of its own: while a leader hands a
 // group over, requests wait there, and all that come behind them on the same connection.
-type forwarders [leader.Groups]*forward.Client
+type forwarders [leader.MaxGroups]*forward.Client
 
 // Figures returns the counts of all.
 func (all *forwarders) Figures() (sum forward.Figures) {
@@ -88,7 +112,7 @@ func (all *forwarders) Figures() (sum forward.Figures) {
 type watched struct {
 	mu      sync.Mutex
 	failing map[string]failing // leaders that do not answer, by address
-	without [leader.Groups]time.Duration
+	without [leader.MaxGroups]time.Duration
 }
 
 // failing says since when a leader does not answer, and why.
@@ -208,6 +232,9 @@ func (e *election) ready() error {
 	if err := e.replaced(); err != nil {
 		return fmt.Errorf("sequences with order=strict are refused: %w", err)
 	}
+	if err := e.clockWrong(); err != nil {
+		return err
+	}
 	return e.watched.ready()
 }
 
@@ -240,16 +267,26 @@ func (n *Names) Leaders() (leading int, groups []Group) {
 	}
 	r := e.runner.Load()
 	seen, now := r.View(), clock.Boot()
-	for g := range leader.Groups {
-		if r.Until(g) > 0 {
-			leading++
-		}
-	}
+	leading, _ = n.Leads()
 	for _, g := range sortedKeys(e.leaders()) {
 		by, _ := seen.Leader(g)
 		groups = append(groups, Group{g, by.Redis, r.Until(g) > now, uint64(seen.Leaders[g].Number)})
 	}
 	return leading, groups
+}
+
+// Leads returns how many groups this daemon leads, or false while there is no election.
+func (n *Names) Leads() (groups int, elects bool) {
+	e := n.sequences.election
+	if e == nil || e.runner.Load() == nil {
+		return 0, false
+	}
+	for g := range leader.Groups {
+		if e.runner.Load().Until(g) > 0 {
+			groups++
+		}
+	}
+	return groups, true
 }
 
 // LeaderFigures emits what operators see of the election, or nothing while there is none.

@@ -63,13 +63,12 @@ func (n *Names) Users() (users.Keys, error) {
 
 // Start keeps sequences in values until Stop.
 func (n *Names) Start() {
-	q := &n.sequences
-	if q.store == nil {
-		return
+	if n.sequences.store != nil {
+		n.sequences.keeper.Start()
+		var ctx context.Context
+		ctx, n.sequences.time.stop = context.WithCancel(context.Background())
+		go n.keepTime(ctx)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	q.stop, q.ended = cancel, make(chan error, 1)
-	go func() { q.ended <- q.keeper.Run(ctx) }()
 }
 
 // Reachable says that the ports are open, and at which HOST:PORT the other daemons reach them; "" = nowhere.

@@ -23,12 +23,11 @@ type sequences struct {
 	later  *laterStore         // what store is
 	whyNot error
 	keeper *counter.Keeper
-	stop   context.CancelFunc // of the keeper; nil = it does not run
-	ended  chan error         // its result
 
 	faulty map[string]bool // names whose records cannot be used, as was logged last. With declaring held
 
-	election *election // nil = the store elects nobody
+	election *election // nil = the store holds no elections
+	time     sampledTime
 
 	refused atomic.Uint64 // requests, of all of them
 }
@@ -69,9 +68,9 @@ func (n *Names) openCounters() error {
 		switch def, ok := given[r.Name]; {
 		case !ok:
 			others = append(others, r)
-		case def.Kind != kinds.Sequence && !r.Readable():
+		case !def.Recorded() && !r.Readable():
 			errs = append(errs, fmt.Errorf("%q: a sequence of that name is recorded: %w", def, r.Fault))
-		case def.Kind != kinds.Sequence:
+		case !def.Recorded():
 			errs = append(errs, &kinds.DifferentError{Recorded: r.Definition, Given: def})
 		default: // it is declared next, and compared with the record
 		}
@@ -119,14 +118,14 @@ func (n *Names) declareRecorded(records []counter.Record) error {
 	var opened []issuer.Declared
 	var errs []error
 	for _, r := range records {
-		if err := kinds.CheckName(r.Name); err != nil { // in Leaf's table; nobody can ask for it
+		if err := kinds.CheckName(r.Name); err != nil { // in Leaf's table; no client can ask for it
 			n.given.Log.Warn("a sequence in the counter store is not served", "error", err)
 			continue
 		}
 		def := kinds.Declared(r.Definition)
 		other, ok := served[r.Name]
-		revived := ok && other.Kind == kinds.Sequence && other.Step == 0 && r.Readable()
-		if ok && other.Kind == kinds.Sequence && !revived {
+		revived := ok && other.Recorded() && other.Step == 0 && r.Readable()
+		if ok && other.Recorded() && !revived {
 			if q := n.sequences.election; q != nil {
 				q.judge(r)
 			}
@@ -151,9 +150,9 @@ func (n *Names) declareRecorded(records []counter.Record) error {
 func hasRoom(served map[string]kinds.Definition, def kinds.Definition) error {
 	other, ok := served[def.Name]
 	switch {
-	case ok && other.Kind != kinds.Sequence:
+	case ok && !other.Recorded():
 		return fmt.Errorf("%q: the name is served as %q", def, other)
-	case ok: // whoever declares it compares
+	case ok: // Declare compares
 	case len(served) >= kinds.MaxNames:
 		return fmt.Errorf("%q: %d names are served already", def, kinds.MaxNames)
 	}
@@ -194,10 +193,15 @@ func (n *Names) openSequence(def kinds.Definition) (issuer.Kind, error) {
 // keepRecorded makes what issues the values of a record that only the store knows. Of one that cannot be read
 // it issues nothing: not even the definition is known, and the name must not stand for the default kind.
 func (n *Names) keepRecorded(r counter.Record) (issuer.Kind, error) {
-	if r.Readable() {
+	why := n.c.checkNode(kinds.Declared(r.Definition))
+	switch {
+	case !r.Readable():
+		why = r.Fault
+	case why == nil:
 		return n.keepSequence(r, 0)
+	default:
+		n.given.Log.Error("timestamps are refused", "name", r.Name, "error", why)
 	}
-	why := r.Fault
 	if !counter.Certain(why) { // a file that another user owns, for example: to wait for a block is useless
 		why = fmt.Errorf("%w: %w", counter.ErrUnusable, why)
 	}
@@ -212,8 +216,11 @@ func (n *Names) keepRecorded(r counter.Record) (issuer.Kind, error) {
 // keepSequence makes what issues the values of a record. batch, if it is not 0, replaces the record's.
 func (n *Names) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error) {
 	keeper, name := n.sequences.keeper, r.Name
-	if e := n.sequences.election; e != nil && r.Strict {
+	switch e := n.sequences.election; {
+	case e != nil && r.Strict:
 		return e.add(r, batch), nil
+	case r.Timed():
+		return n.keepTimestamps(r)
 	}
 	status, ring := keeper.Of(name)
 	s := issuer.NewSequence(issuer.SequenceConfig{
@@ -223,19 +230,23 @@ func (n *Names) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error
 	if err := keeper.Add(r, s, batch, nil); err != nil {
 		return nil, err
 	}
-	return sequence{s, name, keeper}, nil
+	return sequence{s, kept{name, keeper}}, nil
 }
 
 // A sequence is a Kind that can be taken back before anybody asks it: Close is only called then, and
 // after the keeper has ended.
 type sequence struct {
 	*issuer.Sequence
+	kept
+}
+
+type kept struct {
 	name   string
 	keeper *counter.Keeper
 }
 
-func (s sequence) Close() error {
-	s.keeper.Drop(s.name)
+func (k kept) Close() error {
+	k.keeper.Drop(k.name)
 	return nil
 }
 
@@ -274,11 +285,11 @@ func (n *Names) giveBackSequences() {
 	if q.election != nil {
 		q.election.leave()
 	}
-	if q.stop != nil {
-		q.stop()
-		if err := <-q.ended; err != nil {
-			n.given.Log.Warn("values of sequences are lost: they were not given back", "error", err)
-		}
+	if q.time.stop != nil {
+		q.time.stop()
+	}
+	if err := q.keeper.Stop(); err != nil {
+		n.given.Log.Warn("values of sequences are lost: they were not given back", "error", err)
 	}
 	if err := q.store.Close(); err != nil {
 		n.given.Log.Warn("the counter store was not closed", "error", err)

@@ -154,7 +154,7 @@ func (c Counters) ReadSecrets() error {
 // CheckDefinition returns why the store cannot keep a sequence as it is defined, or nil.
 func (c Counters) CheckDefinition(d kinds.Definition) error {
 	k, err := c.find()
-	if err != nil || d.Kind != kinds.Sequence {
+	if err != nil || !d.Recorded() {
 		return nil // Validate reports it
 	}
 	var errs []error
@@ -237,7 +237,7 @@ func (c Counters) Descriptors(declared []kinds.Definition, files int) (records, 
 	}
 	all := file.Recorded(fileCounters{c}.directory())
 	for _, d := range declared {
-		if d.Kind == kinds.Sequence {
+		if d.Recorded() {
 			all[d.Name] = all[d.Name] || d.Strict
 		}
 	}

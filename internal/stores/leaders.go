@@ -35,8 +35,11 @@ type Led struct {
 }
 
 // ShowLeader returns who leads a sequence with order=strict.
-func ShowLeader(now *leader.State, name string) *Led {
-	g := leader.GroupOf(name)
+func ShowLeader(now *leader.State, d counter.Definition) *Led {
+	g := leader.GroupOf(d.Name)
+	if d.Timed() {
+		g = leader.TimedGroupOf(d.Name)
+	}
 	return &Led{g, now.Leaders[g].Redis}
 }
 
@@ -45,25 +48,25 @@ type GroupError string
 
 func (g GroupError) Error() string { return string(g) }
 
-// AllGroups stands for every group, see GroupsOf.
-const AllGroups = "all"
+// allGroups stands for every group, see groupsOf.
+const allGroups = "all"
 
-// GroupsOf returns the groups that a daemon leads and that which stands for: AllGroups, the one with that number, or
+// groupsOf returns the groups that a daemon leads and that which stands for: allGroups, the one with that number, or
 // those of the daemon at that HOST:PORT. If there are none, the error is a Conflict or a GroupError.
-func GroupsOf(now *leader.State, which string) (groups []int, err error) {
+func groupsOf(now *leader.State, which string) (groups []int, err error) {
 	if err := checkGroups(which); err != nil {
 		return nil, err
 	}
 	n, notNumber := strconv.Atoi(which)
 	for g, l := range now.Leaders {
-		if l.ID != "" && (which == AllGroups || notNumber == nil && g == n || l.Redis == which) {
+		if l.ID != "" && (which == allGroups || notNumber == nil && g == n || l.Redis == which) {
 			groups = append(groups, g)
 		}
 	}
 	switch {
 	case len(groups) > 0:
 		return groups, nil
-	case which == AllGroups:
+	case which == allGroups:
 		return nil, conflict("nobody leads: there is no daemon, or none of the sequences has order=strict")
 	case notNumber == nil:
 		return nil, conflict("nobody leads group %d", n)
@@ -75,11 +78,11 @@ func GroupsOf(now *leader.State, which string) (groups []int, err error) {
 func checkGroups(which string) error {
 	n, notNumber := strconv.Atoi(which)
 	switch {
-	case notNumber == nil && (n < 0 || n >= leader.Groups):
-		return GroupError(fmt.Sprintf("group %d: 0 to %d allowed", n, leader.Groups-1))
-	case notNumber != nil && which != AllGroups && !strings.Contains(which, ":"):
+	case notNumber == nil && (n < 0 || n >= leader.MaxGroups):
+		return GroupError(fmt.Sprintf("group %d: 0 to %d allowed", n, leader.MaxGroups-1))
+	case notNumber != nil && which != allGroups && !strings.Contains(which, ":"):
 		return GroupError(fmt.Sprintf("%.300q is no group: %s, 0 to %d or HOST:PORT allowed; generator show NAME has that "+
-			"of a name", which, AllGroups, leader.Groups-1))
+			"of a name", which, allGroups, leader.MaxGroups-1))
 	}
 	return nil
 }
@@ -94,7 +97,7 @@ type HandedOver struct {
 // demandPoll is the time between two looks whether demands were met.
 const demandPoll = 50 * time.Millisecond
 
-// HandOver asks the leaders that which stands for, see GroupsOf, to hand over, and waits until others lead, or
+// HandOver asks the leaders that which stands for, see groupsOf, to hand over, and waits until others lead, or
 // until ctx ends. It returns those groups that were handed over beside the error of others.
 func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, err error) {
 	if err := checkGroups(which); err != nil {
@@ -104,7 +107,7 @@ func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, 
 	if err != nil {
 		return nil, err
 	}
-	groups, err := GroupsOf(&was, which)
+	groups, err := groupsOf(&was, which)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/sql"
@@ -35,8 +36,8 @@ var ErrNoElection = conflict("leaders are elected in etcd only: -counters etcd:/
 // that is wrong with it.
 func (c Counters) ParseSequence(line string) (kinds.Definition, error) {
 	d, err := kinds.Parse(line)
-	if err == nil && d.Kind != kinds.Sequence {
-		err = fmt.Errorf("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -generator %q",
+	if err == nil && !d.Recorded() {
+		err = fmt.Errorf("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -name %q",
 			d.Name, d.Kind, d)
 	}
 	if err == nil {
@@ -76,31 +77,33 @@ func Raise(
 	r, err := s.Show(ctx, name)
 	if errors.Is(err, counter.ErrDamaged) {
 		d := declared()
-		if d.Kind != kinds.Sequence || d.Step == 0 {
+		if !d.Recorded() || d.Step == 0 {
 			return r, conflict("sequence %s: %w. Its definition is lost too: repeat this with the whole definition as it "+
 				"was, with its step=, offset=, max= and order=: -generator '%s sequence ...', or over HTTP ?definition=. "+
 				"Daemons that declare another one refuse the name, and do not start", name, err, name)
 		}
-		return s.Revive(ctx, d.Definition, atLeast)
+		return s.Revive(ctx, d.Definition, kinds.ValueOf(d.Definition, atLeast))
 	}
 	foreign := errors.Is(err, counter.ErrForeign)
 	if err != nil && !foreign {
 		return r, err
 	}
-	if lowest := max(r.Floor, r.First()); !foreign && atLeast <= lowest {
+	shown := func(value uint64) uint64 { return kinds.IDOf(r.Definition, value) }
+	value := kinds.ValueOf(r.Definition, atLeast)
+	if lowest := max(r.Floor, r.First()); !foreign && value <= lowest {
 		return r, conflict("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence "+
-			"never goes down", name, atLeast, lowest)
+			"never goes down", name, atLeast, shown(lowest))
 	}
-	if least := min(r.Next, r.Max); foreign && atLeast < least { // r.Max is 0 if nothing is known of it
+	if least := min(r.Next, r.Max); foreign && value < least { // r.Max is 0 if nothing is known of it
 		return r, conflict("sequence %s: %d is too low: the record says that values below %d were granted, and they would "+
-			"come again", name, atLeast, least)
+			"come again", name, atLeast, shown(least))
 	}
 	if trial := r; r.Name != "" {
-		if err := trial.Raise(atLeast, "trial"); err != nil {
+		if err := trial.Raise(value, "trial"); err != nil {
 			return r, Conflict{err}
 		}
 	}
-	return s.Raise(ctx, name, atLeast)
+	return s.Raise(ctx, name, value)
 }
 
 // Faults returns what is wrong with records, or nil.
@@ -149,7 +152,9 @@ type Shown struct {
 	Floor      uint64 `json:"floor,string"`
 	Left       uint64 `json:"left,string"`
 	State      string `json:"state"`
-	Led        *Led   `json:"led,omitempty"` // of a sequence that has a leader, if it is known
+
+	Until *time.Time `json:"until,omitempty"` // of timestamps: the time in the first id that no daemon has
+	Led   *Led       `json:"led,omitempty"`   // of a sequence that has a leader, if it is known
 
 	Unconfirmed []string `json:"unconfirmed,omitempty"`  // what Confirm returned after a change
 	NotPromised string   `json:"not_promised,omitempty"` // what NotPromised returned after a change
@@ -174,7 +179,10 @@ func Show(r counter.Record) Shown {
 	if !r.Readable() {
 		return Shown{Name: r.Name, State: "damaged"}
 	}
-	s := Shown{Name: r.Name, Next: r.Next, Floor: r.Floor, Left: r.Count(r.Next), State: "active"}
+	s := Shown{Name: r.Name, Next: kinds.IDOf(r.Definition, r.Next), Left: r.Count(r.Next), State: "active"}
+	if r.Floor != 0 {
+		s.Floor = kinds.IDOf(r.Definition, r.Floor)
+	}
 	s.Definition = kinds.Declared(r.Definition).String()
 	switch {
 	case kinds.CheckName(r.Name) != nil: // a row of Leaf's
@@ -183,6 +191,9 @@ func Show(r counter.Record) Shown {
 		s.State, s.Left = "retired", 0
 	case s.Left == 0:
 		s.State = "all granted"
+	case r.Timed() && r.Next > r.First(): // which is a time
+		until := kinds.IDLayout(r.Definition).Decompose(s.Next).Time
+		s.Until, s.State = &until, "active until "+until.Format("2006-01-02T15:04:05.000Z")
 	}
 	return s
 }

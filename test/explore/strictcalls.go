@@ -83,7 +83,7 @@ func (w *strict) run(i int) {
 	if m.m == nil {
 		m.m = leader.NewMachine(leader.Node{ID: m.name, Redis: m.name})
 		m.s = issuer.NewStrict(w.hub.configs[i])
-		m.batches = issuer.NewBatches(definition.Step)
+		m.batches = issuer.NewBatches(definition.Step, id.MaxReserve)
 	}
 	m.began = 0
 	for _, p := range []*pending{&m.call, &m.forward} {
