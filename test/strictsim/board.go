@@ -23,8 +23,8 @@ func (b *board) token() string {
 	return fmt.Sprint("write ", b.writes)
 }
 
-// commit carries out a Change.
-func (b *board) commit(c leader.Change) (bool, leader.State) {
+// commit carries out a Change of a daemon whose stamp is wrong by lie.
+func (b *board) commit(c leader.Change, lie int64) (bool, leader.State) {
 	renews := len(c.Lead) == 0 && c.Put != nil
 	for g, rev := range c.Leaders {
 		if b.state.Leaders[g].Revision != rev && !(b.w.mutant == UntilOfAll && renews) {
@@ -58,7 +58,7 @@ func (b *board) commit(c leader.Change) (bool, leader.State) {
 		}
 	}
 	if c.Put != nil {
-		b.put(leader.NodeKey{Node: *c.Put, Revision: b.revision})
+		b.put(leader.NodeKey{Node: *c.Put, Revision: b.revision, Stamp: c.Stamp + lie/ms})
 	}
 	for _, id := range c.Drop {
 		b.drop(id)

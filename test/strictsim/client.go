@@ -15,7 +15,8 @@ type ask struct {
 	redirect bool // Redis's protocol
 	forward  bool // another daemon's
 	moment   int64
-	times    int // it was parked
+	arrived  int64 // in true time
+	times    int   // it was parked
 	over     bool
 	reply    func(run id.Run, err error)
 }
@@ -98,6 +99,7 @@ func (h *host) send(a *ask) {
 
 // turn is one pass of the event loop over its sockets.
 func (p *process) turn() {
+	w := p.w
 	if p.turning {
 		return
 	}
@@ -108,7 +110,7 @@ func (p *process) turn() {
 		in := p.inbox
 		p.inbox = nil
 		for _, a := range in {
-			a.moment = p.host.clock()
+			a.moment, a.arrived = p.host.clock(), w.now
 			if p.w.mutant == TurnsClock {
 				a.moment = now
 			}
@@ -128,6 +130,7 @@ func (p *process) answer(a *ask) {
 	s := p.of(a.n)
 	var run id.Run
 	var err error
+	before := s.Issued()
 	if a.whole {
 		run, err = s.Reserve(id.When{Moment: a.moment, Redirect: a.redirect}, a.count)
 	} else {
@@ -149,6 +152,9 @@ func (p *process) answer(a *ask) {
 		return
 	case err == nil && !a.forward:
 		w.issued(a.n, run.First, run.Stride, run.N)
+	}
+	if err == nil && w.timed && s.Issued() > before { // else the leader before has issued it, by its clock
+		p.timely(a.n, run, a.arrived)
 	}
 	p.pause()
 	if p.alive && !a.over {

@@ -25,6 +25,12 @@ const (
 	UntilOfAll                 // a renewal extends groups that it did not compare
 	NoNodeCompare              // a claim does not compare the node key
 	IgnoreStep                 // a later term takes another step than the record's
+
+	// These are of worlds of timestamps.
+	StartAtNow     // a term begins at the position of now, wherever the record is
+	NoClamp        // a leader's clock counts however far ahead it is
+	FollowersClock // another daemon's clock counts, and the median does not
+	Ratchet        // each grant adds its 3 s to the record
 	numMutants
 )
 
@@ -33,6 +39,15 @@ func (m Mutant) String() string {
 		"None", "ReserveAfterUse", "ResumeBlock", "WriteNumber", "ReturnAfterTerm", "NoFence", "NoLeaseCheck", "TurnsClock",
 		"TimedFromAnswer", "FullTTL",
 		"NoSeal", "UnsealAfterDemote", "LateAppended", "LateForward", "Surplus", "AnswerBeforeReserve", "UntilOfAll",
-		"NoNodeCompare", "IgnoreStep",
+		"NoNodeCompare", "IgnoreStep", "StartAtNow", "NoClamp", "FollowersClock", "Ratchet",
 	}[m]
+}
+
+// Mutants is all of them but None.
+func Mutants() []Mutant {
+	var all []Mutant
+	for m := None + 1; m < numMutants; m++ {
+		all = append(all, m)
+	}
+	return all
 }

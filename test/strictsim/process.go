@@ -18,6 +18,7 @@ type host struct {
 	alone   bool    // it cannot reach other hosts
 	process *process
 	lives   int
+	dial    dial // its time of day
 }
 
 func (h *host) clock() int64    { return h.began + int64(float64(h.w.hands.Load())*h.rate) }
@@ -35,6 +36,8 @@ type process struct {
 	frozen int64 // until then it stands still
 	*elector
 	sequences []*sequence // one for each name
+	offset    atomic.Int64
+	behind    bool // its clock or the median was at the last sample
 
 	woken   atomic.Bool // parked requests are to ask again
 	turning bool
@@ -49,6 +52,12 @@ func (h *host) start() {
 	h.process = p
 	for _, n := range h.w.names {
 		p.sequences = append(p.sequences, newSequence(p, n))
+	}
+	if h.w.timed {
+		for _, n := range h.w.names {
+			p.m.SetTimed(n.group)
+		}
+		p.keepTime()
 	}
 	p.soon(p.drive)
 }
@@ -74,10 +83,10 @@ type elector struct {
 	m       *leader.Machine
 	thread  bool // it is busy
 	calls   int
-	calling bool                 // a call is under way
-	late    [leader.Groups]int64 // for TimedFromAnswer: by how much until is too large
-	stall   int64                // for UnsealAfterDemote: until then it does nothing
-	stops   func()               // called when all groups are handed over
+	calling bool                    // a call is under way
+	late    [leader.MaxGroups]int64 // for TimedFromAnswer: by how much until is too large
+	stall   int64                   // for UnsealAfterDemote: until then it does nothing
+	stops   func()                  // called when all groups are handed over
 }
 
 // soon runs something on the elector's thread.
@@ -105,6 +114,9 @@ func (e *elector) drive() {
 	}
 	now := p.host.clock()
 	e.busy(p.pause)
+	if w.timed {
+		e.m.Tell(now, p.host.wall())
+	}
 	c, wake := e.m.Next(now)
 	if c == nil {
 		n := e.calls
@@ -122,7 +134,7 @@ func (e *elector) drive() {
 	var done bool
 	var s leader.State
 	known := e.m.View().Leaders
-	p.call(&e.thread, int64(leader.Patience), func() { done, s = w.board.commit(change) }, func(ok bool) {
+	p.call(&e.thread, int64(leader.Patience), func() { done, s = w.board.commit(change, p.host.dial.lie) }, func(ok bool) {
 		e.busy(p.pause)
 		e.calling = false
 		var err error
@@ -156,7 +168,7 @@ func has(nodes []leader.NodeKey, id string) bool {
 }
 
 func (e *elector) leads() bool {
-	for g := range leader.Groups {
+	for g := range leader.MaxGroups {
 		if e.m.Leads(g) {
 			return true
 		}
@@ -164,7 +176,7 @@ func (e *elector) leads() bool {
 	return false
 }
 
-func (e *elector) untils() (all [leader.Groups]int64) {
+func (e *elector) untils() (all [leader.MaxGroups]int64) {
 	for g := range all {
 		all[g] = e.m.Until(g)
 	}

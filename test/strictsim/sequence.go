@@ -24,7 +24,7 @@ func (w *World) issued(n *name, first, stride uint64, got int) {
 		switch {
 		case n.seen[v]:
 			w.fail("%s: %d was issued twice", n.record.Name, v)
-		case v != n.record.Ceil(v):
+		case !n.record.Timed() && v != n.record.Ceil(v):
 			w.fail("%s: %d was issued, which is no value of %+v", n.record.Name, v, n.record.Definition)
 		}
 		n.seen[v] = true
@@ -71,7 +71,7 @@ func (s *sequence) issue(d counter.Definition) {
 	s.Strict = issuer.NewStrict(issuer.StrictConfig{
 		Definition: d, MaxWait: time.Duration(s.p.w.patience),
 		Moment: s.p.host.clock, Status: func() counter.Status { return counter.Status{} },
-		Ring: func() { s.line.ring() }, Wake: s.p.wake, Forward: forwarder{s},
+		Ring: func() { s.line.ring() }, Wake: s.p.wake, Forward: forwarder{s}, Clock: s.p.clockOf(d),
 	})
 }
 
@@ -178,6 +178,7 @@ func (l *line) keep() {
 	if n == 0 {
 		return
 	}
+	span, timed := l.m.Span(n)
 	l.calling = true
 	p.pause()
 	var b counter.Block
@@ -188,7 +189,11 @@ func (l *line) keep() {
 		l.m.Answer(p.time(), b, err)
 	}
 	exec := func() {
-		b, err = w.board.reserve(s.n, l.term, n)
+		if timed {
+			b, err = w.board.advance(s.n, l.term, span)
+		} else {
+			b, err = w.board.reserve(s.n, l.term, n)
+		}
 		if err == nil {
 			s.late = b
 		}

@@ -3,6 +3,7 @@ package strictsim
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
@@ -16,13 +17,23 @@ const calmAfter, length = 28 * sec, 43 * sec
 // ErrStuck is the error of a run that ended with something that is not served.
 var ErrStuck = errors.New("stuck")
 
-// Run runs a world in a bubble of package synctest. The error says what went wrong, and when.
-func Run(seed uint64, mutant Mutant) (*World, error) {
-	w := &World{rnd: rand.New(rand.NewPCG(seed, 0)), mutant: mutant, surplus: map[*sequence]id.Run{}}
+// Run runs a world of sequences in a bubble of package synctest. The error says what went wrong, and when.
+func Run(seed uint64, mutant Mutant) (*World, error) { return runWorld(seed, mutant, false) }
+
+// RunTimestamps is Run for timestamps.
+func RunTimestamps(seed uint64, mutant Mutant) (*World, error) { return runWorld(seed, mutant, true) }
+
+func runWorld(seed uint64, mutant Mutant, timed bool) (*World, error) {
+	w := &World{timed: timed, rnd: rand.New(rand.NewPCG(seed, 0)), mutant: mutant, surplus: map[*sequence]id.Run{}}
 	w.board = &board{w: w}
 	w.risk = []int{20, 60, 200, 1000}[w.rnd.IntN(4)]
 	w.patience = []int64{sec, 30 * sec}[w.rnd.IntN(2)]
-	for _, text := range []string{"orders{a}", "bills{a}", "users"} {
+	numbers := []string{"orders{a}", "bills{a}", "users"}
+	if timed {
+		numbers = nil
+		w.timestamps(rand.New(rand.NewPCG(seed, 1)))
+	}
+	for _, text := range numbers {
 		d := counter.Definition{Name: text, Start: 1, Step: 1 + w.rnd.Uint64N(3), Max: counter.MaxValue, Strict: true}
 		d.Offset = 1 + w.rnd.Uint64N(d.Step)
 		if w.rnd.IntN(2) == 0 {
@@ -109,7 +120,7 @@ func (w *World) fault(h *host, p *process, g int, d int64) {
 		}
 	case 6, 7:
 		if w.rnd.IntN(6) == 0 {
-			g = w.rnd.IntN(leader.Groups)
+			g = w.rnd.IntN(leader.Groups) + w.names[0].group/leader.Groups*leader.Groups
 		}
 		p.soon(func() { p.demote(g) })
 	case 8:
@@ -155,6 +166,9 @@ func (w *World) probe() {
 // live checks that.
 func (w *World) live() {
 	for g, l := range w.board.state.Leaders {
+		if leader.Timed(g) && !slices.ContainsFunc(w.names, func(n *name) bool { return n.group == g }) {
+			continue
+		}
 		if l.ID == "" || w.at(l.Redis).process.id != l.ID {
 			w.fail("%w: group %d has no leader: %+v", ErrStuck, g, l)
 			return

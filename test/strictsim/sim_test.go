@@ -26,21 +26,53 @@ const (
 var soak = os.Getenv("KATSUBUSHI_SOAK") == "1"
 
 func run(t *testing.T, seed uint64, m Mutant) (w *World, err error) {
+	if m >= StartAtNow {
+		return runTimed(t, seed, m)
+	}
 	synctest.Test(t, func(*testing.T) { w, err = Run(seed, m) })
 	return w, err
 }
 
-func TestStrictOrderInASimulatedWorld(t *testing.T) {
-	n := *seeds
-	switch {
-	case n > 0:
-	case soak:
-		n = soakSeeds
-	case underRace:
-		n = raceSeeds
-	default:
-		n = quickSeeds
+func runTimed(t *testing.T, seed uint64, m Mutant) (w *World, err error) {
+	synctest.Test(t, func(*testing.T) { w, err = RunTimestamps(seed, m) })
+	return w, err
+}
+
+// The same of timestamps, whose clocks jump, drift and lie: their time is right too.
+func TestTimestampsInASimulatedWorld(t *testing.T) {
+	var s Stats
+	n := wanted(quickSeeds / 2)
+	for seed := *firstSeed; seed < *firstSeed+n; seed++ {
+		w, err := runTimed(t, seed, None)
+		if err == nil {
+			err = order.Twice(w.Requests)
+		}
+		if err != nil {
+			t.Fatalf("-seed %d -seeds 1: %v", seed, err)
+		}
+		s.add(w)
 	}
+	if s.Terms < int(n)*10 || s.Values < int(n)*200 || s.Clocks < int(n) {
+		t.Errorf("too little has happened: %+v", s)
+	}
+	t.Logf("%d seeds: none twice, no inversion, all served again, in time: %+v", n, s)
+}
+
+// wanted returns how many seeds to run.
+func wanted(quick uint64) uint64 {
+	switch {
+	case *seeds > 0:
+		return *seeds
+	case soak:
+		return soakSeeds
+	case underRace:
+		return raceSeeds
+	}
+	return quick
+}
+
+func TestStrictOrderInASimulatedWorld(t *testing.T) {
+	n := wanted(quickSeeds)
 	var s Stats
 	for seed := *firstSeed; seed < *firstSeed+n; seed++ {
 		w, err := run(t, seed, None)
@@ -64,6 +96,10 @@ func (s *Stats) add(w *World) {
 		s.Values+w.Values, s.Answered+len(w.Requests)
 	s.Faults, s.Pauses, s.Forwards, s.Moved, s.Refused = s.Faults+w.Faults, s.Pauses+w.Pauses, s.Forwards+w.Forwards,
 		s.Moved+w.Moved, s.Refused+w.Refused
+	s.Clocks, s.Misled = s.Clocks+w.Clocks, s.Misled+w.Misled
+	if !w.misled {
+		s.Furthest = max(s.Furthest, w.Furthest)
+	}
 }
 
 // found are seeds at which mutants were noticed, so that it does not take long to see it again. After a
@@ -72,6 +108,7 @@ var found = map[Mutant]uint64{
 	ReserveAfterUse: 1, ResumeBlock: 0, WriteNumber: 6, ReturnAfterTerm: 254, NoFence: 116, NoLeaseCheck: 1,
 	TurnsClock: 1, TimedFromAnswer: 529, FullTTL: 692, NoSeal: 432, UnsealAfterDemote: 7506, LateAppended: 19,
 	LateForward: 175, AnswerBeforeReserve: 1, UntilOfAll: 240, NoNodeCompare: 3058,
+	StartAtNow: 2, NoClamp: 2, FollowersClock: 2, Ratchet: 0,
 }
 
 // Each rule is needed: without it some seed fails. With KATSUBUSHI_SOAK=1 all seeds are tried from 0 on.

@@ -30,7 +30,10 @@ type World struct {
 	Requests []order.Request // that were answered
 	Stats
 
+	timed  bool // its names are timestamps
 	mutant Mutant
+
+	misled bool // the median that a daemon knew was ahead
 	rnd    *rand.Rand
 	now    int64
 	hands  atomic.Int64 // now, for all goroutines
@@ -56,6 +59,10 @@ type World struct {
 // Stats are what happened in a World.
 type Stats struct {
 	Events, Terms, Demotes, Answered, Values, Faults, Pauses, Forwards, Moved, Refused int
+
+	Clocks   int // faults of clocks
+	Misled   int // samples where a median was ahead
+	Furthest int // ms by which the time of an id was ahead at most
 }
 
 // fail ends the run.
