@@ -31,7 +31,8 @@ func (m *Machine) Visit(group int, v Visitor) {
 		v.Name(n.ID)
 		v.Revision(n.Revision)
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
+	var room [4]string
+	for _, id := range sorted(m.nodes, room[:0]) {
 		s := m.nodes[id]
 		v.Name(id)
 		v.Revision(s.revision)
@@ -63,7 +64,8 @@ func (c *Change) Visit(group int, v Visitor) {
 	if l, ok := c.Lead[group]; ok {
 		l.visit(v)
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.Nodes)) {
+	var room [4]string
+	for _, id := range sorted(c.Nodes, room[:0]) {
 		v.Name(id)
 		v.Revision(c.Nodes[id])
 	}
@@ -71,6 +73,15 @@ func (c *Change) Visit(group int, v Visitor) {
 		v.Name(id)
 	}
 	v.Number(bit(c.Put != nil))
+}
+
+// sorted appends the keys of a map to ids.
+func sorted[V any](of map[string]V, ids []string) []string {
+	for id := range of {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 func (l Leader) visit(v Visitor) {

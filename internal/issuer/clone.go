@@ -76,8 +76,8 @@ func (o *batch) clone() *batch {
 // Visit shows each request by its moment: with a batch that is open (0) or sent (1), or with its first value; and the
 // values that others must be above.
 func (b *Batches) Visit(show func(moment int64, value uint64), above func(uint64)) {
-	order := func(x, y request) int { return cmp.Compare(x.moment, y.moment) }
-	for _, r := range slices.SortedFunc(maps.Keys(b.noted), order) {
+	var room [8]request
+	for _, r := range sorted(b.noted, room[:0]) {
 		sent := uint64(0)
 		if b.noted[r] == b.sent {
 			sent = 1
@@ -85,11 +85,20 @@ func (b *Batches) Visit(show func(moment int64, value uint64), above func(uint64
 		show(r.moment, sent)
 	}
 	for _, answers := range []map[request]answer{b.ready, b.older} {
-		for _, r := range slices.SortedFunc(maps.Keys(answers), order) {
+		for _, r := range sorted(answers, room[:0]) {
 			show(r.moment, answers[r].run.First)
 		}
 	}
 	if above(b.last); b.sent != nil {
 		above(b.sent.above)
 	}
+}
+
+// sorted appends the keys of a map to all.
+func sorted[V any](of map[request]V, all []request) []request {
+	for r := range of {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(x, y request) int { return cmp.Compare(x.moment, y.moment) })
+	return all
 }

@@ -2,7 +2,6 @@ package explore
 
 import (
 	"math/bits"
-	"strings"
 	"time"
 )
 
@@ -54,29 +53,23 @@ func (d *digest) Name(name string) {
 // Text implements cas.Visitor. Of the words of a record, those of 13 digits are times, and those with a dot
 // are request ids.
 func (d *digest) Text(text string) {
-	for more := text != ""; more; {
-		var word string
-		word, text, more = strings.Cut(text, " ")
-		n, digits := int64(0), len(word) == 13
-		for i := 0; i < len(word); i++ {
-			if word[i] == '.' {
-				d.Name(word)
-				word = ""
-				break
-			}
-			n = n*10 + int64(word[i]-'0')
-			digits = digits && word[i] >= '0' && word[i] <= '9'
+	from, hash, number, digits, dot := 0, uint64(0), int64(0), true, false
+	for i := 0; i <= len(text) && text != ""; i++ {
+		if i < len(text) && text[i] != ' ' {
+			c := text[i]
+			hash, number = hash*131+uint64(c), number*10+int64(c-'0')
+			digits, dot = digits && c >= '0' && c <= '9', dot || c == '.'
+			continue
 		}
 		switch {
-		case digits && word != "":
-			d.Time(n)
+		case dot:
+			d.Name(text[from:i])
+		case digits && i-from == 13:
+			d.Time(number)
 		default:
-			var v uint64
-			for i := 0; i < len(word); i++ {
-				v = v*131 + uint64(word[i])
-			}
-			d.add(v | 1<<58)
+			d.add(hash | 1<<58)
 		}
+		from, hash, number, digits, dot = i+1, 0, 0, true, false
 	}
 	d.add(1 << 59)
 }

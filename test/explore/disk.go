@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"strconv"
@@ -50,18 +51,27 @@ type descriptor struct {
 
 // A slot is one copy of a record as it was written, and what a digest needs of it.
 type slot struct {
-	text             string
+	text             string // without the empty lines at the end
 	generation, mark int64
 	numbers          [2]int64
 	origin           []string
+}
+
+var emptyLines = strings.Repeat("\n", durable.CopySize)
+
+// is says whether a copy would be the same.
+func (s *slot) is(p []byte) bool {
+	return s != nil && len(p) == durable.CopySize && string(p[:len(s.text)]) == s.text &&
+		string(p[len(s.text):]) == emptyLines[len(s.text):]
 }
 
 // torn is what a power cut leaves of a copy that was being written.
 var torn = &slot{text: strings.Repeat("?", durable.CopySize)}
 
 func newSlot(p []byte) *slot {
-	s := &slot{text: string(p)}
-	for line := range strings.SplitSeq(strings.TrimRight(s.text, "\n"), "\n") {
+	text, _, _ := bytes.Cut(p, []byte("\n\n"))
+	s := &slot{text: string(text)}
+	for line := range strings.SplitSeq(s.text, "\n") {
 		word, value, _ := strings.Cut(line, " ")
 		n, _ := strconv.ParseInt(value, 10, 64)
 		switch word {
@@ -251,6 +261,7 @@ func (h handle) ReadAt(b []byte, _ int64) (int, error) {
 			break
 		}
 		n += copy(b[n:], s.text)
+		n += copy(b[n:], emptyLines[len(s.text):])
 	}
 	return n, io.EOF
 }
@@ -264,7 +275,7 @@ func (h handle) WriteAt(b []byte, off int64) (int, error) {
 			n.lost = [2]bool{}
 		} else {
 			at := off / durable.CopySize
-			if other := n.cached[1-at]; other != nil && other.text == string(b) {
+			if other := n.cached[1-at]; other.is(b) {
 				n.cached[at] = other
 			} else {
 				n.cached[at] = newSlot(b)

@@ -214,6 +214,25 @@ func Replay(w World, s Schedule, time int64) (told []string, err error) {
 	return told, nil
 }
 
+// Stage is a world once a schedule has happened to it. Its time begins there.
+func Stage(w World, s Schedule) (World, error) {
+	var room []Choice
+	for step := 0; len(s) > 0; step++ {
+		room = w.Choices(room[:0], true)
+		c := room[0]
+		if s[0].Step == step {
+			c, s = s[0].Choice, s[1:]
+		}
+		if !slices.Contains(room, c) {
+			return nil, ErrOther
+		}
+		if w = w.Do(c); w == nil {
+			return nil, ErrOther
+		}
+	}
+	return &since{w, w.Now()}, w.Err()
+}
+
 // Shorten leaves out the deviations that are not needed.
 func Shorten(w World, s Schedule, time int64) Schedule {
 	for i := 0; i < len(s); {

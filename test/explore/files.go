@@ -3,9 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/sim"
@@ -134,7 +132,7 @@ func (w *files) clocks() static.Clocks {
 
 // Choices implements World.
 func (w *files) Choices(to []Choice, extra bool) []Choice {
-	to = append(to, Choice{})
+	to = w.restores(append(to, Choice{}))
 	if !extra {
 		return to
 	}
@@ -142,7 +140,7 @@ func (w *files) Choices(to []Choice, extra bool) []Choice {
 		w.next = w.step(Choice{})
 	}
 	i := w.first()
-	who, p := int8(i), w.daemons[i]
+	who := int8(i)
 	to = append(to, Choice{Kind: Put, Preemption: 1, Who: who})
 	for at := range int8(w.next.asked) {
 		to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: who, At: at},
@@ -156,18 +154,25 @@ func (w *files) Choices(to []Choice, extra bool) []Choice {
 	for how := range int8(4) {
 		to = append(to, Choice{Kind: Delete, Faults: 1, Arg: how})
 	}
-	if w.disk.away != 0 {
-		to = append(to, Choice{Kind: Restore, Arg: 2})
-	}
 	to = append(to, Choice{Kind: Lose, Faults: 1}, Choice{Kind: Copied, Faults: 1},
 		Choice{Kind: Copied, Faults: 1, Arg: 1}, Choice{Kind: Overwrite, Faults: 1})
 	for jump := range int8(len(jumps)) {
 		to = append(to, Choice{Kind: Jump, Faults: 1, Arg: jump})
 	}
-	switch idle := w.daemons[0].store == nil && w.daemons[1].store == nil; {
-	case w.kept == nil && w.disk.names != w.next.disk.names || w.kept == nil && w.disk.inodes != w.next.disk.inodes:
+	exists := w.disk.names[stateName] != 0
+	if w.kept == nil && exists && (w.disk.names != w.next.disk.names || w.disk.inodes != w.next.disk.inodes) {
 		to = append(to, Choice{Kind: Backup, Faults: 1})
-	case w.kept != nil && idle && p.during == nil:
+	}
+	return to
+}
+
+// restores adds what can be put back, which costs nothing.
+func (w *files) restores(to []Choice) []Choice {
+	if w.disk.away != 0 {
+		to = append(to, Choice{Kind: Restore, Arg: 2})
+	}
+	idle := w.daemons[0].store == nil && w.daemons[1].store == nil
+	if w.kept != nil && idle && w.daemons[w.first()].during == nil {
 		to = append(to, Choice{Kind: Restore}, Choice{Kind: Restore, Arg: 1})
 	}
 	return to
@@ -463,174 +468,4 @@ func (w *files) use() {
 	if wrong := overlap(w.windows); wrong != "" {
 		w.wrong = wrong
 	}
-}
-
-// Now implements World.
-func (w *files) Now() int64 { return w.now }
-
-// Err implements World.
-func (w *files) Err() error {
-	if w.wrong == "" {
-		return nil
-	}
-	return errors.New(w.wrong)
-}
-
-// Digest implements World.
-func (w *files) Digest() uint64 {
-	v := fileDigest{digest{now: began + w.now, boot: w.now - w.booted, names: make([]string, 0, 32)}, w}
-	v.about = func(*digest, string) {}
-	d := &v.digest
-	d.Number(w.wall)
-	d.Name(bootNames[w.boots])
-	w.disk.visit(d)
-	for _, all := range append(w.past[:], w.pages) {
-		for _, x := range all {
-			x.visit(d)
-		}
-	}
-	visitWindows(w.windows, d)
-	if w.kept != nil {
-		w.kept.copies[0].visit(d)
-		w.kept.copies[1].visit(d)
-	}
-	for _, p := range w.daemons {
-		p.visit(&v)
-	}
-	return d.h
-}
-
-func (x *page) visit(d *digest) {
-	if x.gone && x.daemon < 0 {
-		return
-	}
-	d.Name(x.id)
-	d.Name(x.nonce)
-	d.Time(fileLayout.Issued(x.word))
-	d.Time(x.issued)
-	d.Number(int64(x.daemon))
-	if x.gone || x.changed {
-		d.Number(-5)
-	}
-}
-
-func (p *process) visit(v *fileDigest) {
-	d, now := &v.digest, v.w.now
-	d.Number(p.at() - now)
-	if p.store == nil && p.during == nil {
-		return
-	}
-	d.Number(p.due - now)
-	d.Number(p.stop - now)
-	d.Number(p.clock)
-	d.Time(p.grant.Lo)
-	d.Time(p.grant.Hi)
-	if p.store != nil {
-		p.store.Visit(v)
-	}
-	if u := p.during; u != nil {
-		d.Number(int64(len(u.told)))
-		for _, a := range u.told {
-			a.visit(v)
-		}
-		if u.ends {
-			d.Time(u.last)
-		}
-		d.Time(u.grant.Hi)
-	}
-}
-
-func (a *answered) visit(v *fileDigest) {
-	d := &v.digest
-	switch {
-	case a.err != nil:
-		d.Number(-6)
-	case a.yes:
-		d.Number(-7)
-	}
-	if a.fd != 0 {
-		v.File(handle{nil, a.fd})
-	}
-	a.slots[0].visit(d)
-	a.slots[1].visit(d)
-	d.Name(a.page.id)
-	d.Name(a.text)
-	if a.now != 0 {
-		d.Time(a.now)
-	}
-	if a.clocks.Wall != 0 {
-		d.Time(a.clocks.Wall)
-		d.Boot(time.Duration(a.clocks.Boot) * time.Millisecond)
-	}
-}
-
-// A fileDigest is a digest that knows files.
-type fileDigest struct {
-	digest
-	w *files
-}
-
-// File implements static.Visitor.
-func (v *fileDigest) File(f static.File) {
-	h, ok := f.(handle)
-	if !ok {
-		v.Number(-8)
-		return
-	}
-	n, x := v.w.disk.inode(h.fd)
-	v.Number(int64(n))
-	if x != nil && x.holder == h.fd {
-		v.Number(-9)
-	}
-}
-
-// Say implements World.
-func (w *files) Say(c Choice) string {
-	i := w.first()
-	p := w.daemons[i]
-	what := "extends its window"
-	switch {
-	case p.during != nil && p.during.ends || p.store != nil && p.stop <= max(w.now, p.at()):
-		what = "is stopped cleanly"
-	case p.store == nil:
-		what = "starts"
-	case p.grant.Owner == "":
-		what = "asks for a window"
-	}
-	call := "process " + p.name + " " + what
-	if p.during != nil {
-		call += ", the rest of it"
-	}
-	at := fmt.Sprintf(", and before step %d at the disk or in memory ", c.At+1)
-	switch c.Kind {
-	case Put:
-		return call + ", but only after the next event of the other one"
-	case LateSend:
-		return call + at + "it waits until after the next event of the other one"
-	case StopSend:
-		return call + at + fmt.Sprintf("it is stopped for %d ms", pauses[c.Arg])
-	case Kill:
-		return call + at + "it is killed"
-	case Fails:
-		return call + at + []string{"there is an error instead", "the disk is full instead"}[c.Arg]
-	case Power:
-		return call + at + "the power is cut; " + [...]string{"nothing is left that was not synced", "everything is left",
-			"new names are left, and torn data", "new data are left, under old names"}[c.Arg]
-	case Delete:
-		return []string{"somebody deletes the lock", "somebody deletes the lock and the state file",
-			"somebody moves the lock away", "somebody moves the lock away, and deletes the state file"}[c.Arg]
-	case Lose:
-		return "the memory that outlives processes is lost"
-	case Copied:
-		return "that memory is replaced by " + []string{"a copy", "what there was before an earlier run"}[c.Arg]
-	case Overwrite:
-		return "somebody writes to that memory: words go back"
-	case Jump:
-		return fmt.Sprintf("the wall clock is set by %d ms", jumps[c.Arg])
-	case Backup:
-		return "a copy of the state file is made"
-	case Restore:
-		return []string{"the copy is put back", "the copy is put back, with a new lock", "the lock comes back"}[c.Arg]
-	}
-	return call
 }

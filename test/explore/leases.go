@@ -161,8 +161,11 @@ func (w *leases) Now() int64 { return w.now }
 // Choices implements World.
 func (w *leases) Choices(to []Choice, extra bool) []Choice {
 	to = append(to, Choice{})
-	if !extra {
+	if !extra && w.backup == nil {
 		return to
+	}
+	if !extra {
+		return w.restores(to)
 	}
 	if w.next == nil {
 		w.next = w.step(Choice{})
@@ -202,7 +205,7 @@ func (w *leases) restores(to []Choice) []Choice {
 	}
 	seen, view := false, w.backup.state.View()
 	for i, d := range w.daemons {
-		if d.during == nil && !d.stopped && d.at() <= w.now+heartbeat && w.notices(d, view) {
+		if d.during == nil && !d.stopped && d.at() <= w.now+heartbeat && w.notices(i, view) {
 			seen, to = true, append(to, Choice{Kind: Restore, Who: int8(i)})
 		}
 	}
@@ -212,11 +215,20 @@ func (w *leases) restores(to []Choice) []Choice {
 	return to
 }
 
-func (w *leases) notices(d *daemon, view pool.View) bool {
+// notices says whether a daemon must see what a restore loses: of its lease, or of windows that it still uses. A mutant
+// must not get out of that, so the rules are those of no mutant, and what it says itself is not all.
+func (w *leases) notices(i int, view pool.View) bool {
+	d := w.daemons[i]
 	s := d.session.Clone()
-	s.Rules = rules // a mutant must not get out of its duty
+	s.Rules = rules
 	s.Now = func() pool.Moment { return moment(w.now, d.offset) }
-	return s.Notices(view)
+	return s.Notices(view) || slices.ContainsFunc(w.windows, func(x window) bool {
+		if x.daemon != i || began+w.now+d.offset > x.hi {
+			return false
+		}
+		m, err := pool.ParseMeta(view.Meta)
+		return err == nil && !rules.Covered(m, view.Records[x.worker], x.hi)
+	})
 }
 
 func (w *leases) sheltered() bool {

@@ -31,6 +31,22 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// Schedules that broke the promise once, found by make explore.
+func TestSchedulesThatAreMended(t *testing.T) {
+	for _, schedule := range []string{
+		"9:2.0.1.1.13.0 10:19.1.0.0.0.2 20:12.0.0.0.0.2", // two processes write into one new file
+		"9:8.1.0.1.8.0 10:19.1.0.0.0.2 16:12.0.0.0.0.2",  // a record that came while the lock was away is replaced
+	} {
+		s, err := ParseSchedule(schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told, err := Replay(Files(sim.None), s, 9000); err != nil {
+			t.Errorf("%v: %v", told, err)
+		}
+	}
+}
+
 // An exploration that was stopped goes on from its path, and visits what is left.
 func TestResume(t *testing.T) {
 	b := Bound{Faults: 1, Time: horizon}

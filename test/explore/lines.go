@@ -92,11 +92,14 @@ func (w *lines) token() string {
 // Choices implements World.
 func (w *lines) Choices(to []Choice, extra bool) []Choice {
 	to = append(to, Choice{})
+	m := &w.servers[w.master]
+	o := &w.servers[1-w.master]
+	if w.how != Restart && !o.follows {
+		to = append(to, Choice{Kind: Restore, Who: int8(1 - w.master)}) // it becomes a replica
+	}
 	if !extra {
 		return to
 	}
-	m := &w.servers[w.master]
-	o := &w.servers[1-w.master]
 	fault := func(k Kind, who, arg int) {
 		to = append(to, Choice{Kind: k, Faults: 1, Who: int8(who), Arg: int8(arg)})
 	}
@@ -119,9 +122,6 @@ func (w *lines) Choices(to []Choice, extra bool) []Choice {
 	}
 	if w.how == TwoMasters && !o.serves {
 		fault(Kill, w.master, 1)
-	}
-	if w.how != Restart && !o.follows {
-		to = append(to, Choice{Kind: Restore, Who: int8(1 - w.master)}) // it becomes a replica
 	}
 	for arg := range 2 {
 		fault(Jump, w.master, arg)

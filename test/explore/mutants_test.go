@@ -5,6 +5,7 @@ var (
 	tampered = Bound{Faults: 2, Kinds: []Kind{Kill, Power, StopSend, Delete, Lose, Copied, Overwrite}}
 	clocks   = Bound{Faults: 2, Kinds: []Kind{Kill, Power, StopSend, Jump}}
 	single   = Bound{Faults: 1}
+	killed   = Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}, Last: []Kind{Kill}}
 	losses   = Bound{Faults: 3, Kinds: []Kind{Breaks, Promote, Pause}} // of writes in Redis
 )
 
@@ -28,6 +29,15 @@ var mutants = []mutant{
 		"12:19.1.0.0.0.3 14:12.0.0.0.0.2 16:8.1.0.0.0.0"},
 	{"files", "the word is trusted though its page was written to while it was in use", single, "19:22.1.0.0.0.0"},
 	{"files", "the generator keeps its word elsewhere, and says that it does not", single, ""},
+
+	{"leases, a freed worker id", "a draining lane does not look after the floor",
+		Bound{Faults: 2, Begin: 4500, Kinds: []Kind{Kill}},
+		"21:9.1.0.2.0.0 24:9.1.0.0.0.0 48:12.0.0.1.0.0"},
+	{"leases", "a holder that was rolled back goes on", killed, "1:11.1.0.0.0.0 83:12.0.0.0.0.0 86:9.1.0.1.0.0"},
+	{"leases", "a successor starts at the present if the session is gone", single, "3:14.1.0.0.0.0"},
+	{"leases", "an older request id is taken for a clone's", single, "1:11.1.0.0.0.0 82:12.0.0.0.0.0"},
+	{"leases", "presence is the fence", killed, "1:11.1.0.0.0.0 83:12.0.0.0.0.0 86:9.1.0.1.0.0"},
+	{"leases", "the record is not compared", single, "1:8.1.0.0.0.1"},
 
 	{"strict", "NoLeaseCheck", early(1), "16:8.1.0.0.0.0"},
 	{"strict", "TurnsClock", Bound{Faults: 1, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause}},

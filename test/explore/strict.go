@@ -1,15 +1,12 @@
 package explore
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
-	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
@@ -83,65 +80,6 @@ type hub struct {
 	configs  [3]issuer.StrictConfig
 }
 
-// A member is a daemon between its events. It does not change.
-type member struct {
-	i       int
-	name    string
-	life    int
-	born    int64 // it starts; before that nothing is there
-	frozen  int64
-	cut     int64 // until then it does not reach the store
-	m       *leader.Machine
-	s       *issuer.Strict
-	batches *issuer.Batches
-	line    *line
-	wake    int64 // of the elector
-	call    pending
-	forward pending
-	stops   bool  // it is stopping cleanly
-	began   int64 // for TurnsClock: when the event loop's turn began; 0 = now
-	late    int64 // for TimedFromAnswer
-	stall   int64 // for UnsealAfterDemote
-	before  int64 // for UnsealAfterDemote: until, of the last term
-	tail    counter.Block
-	newest  counter.Block // that the store has granted
-	surplus uint64        // for Surplus: a value that nobody has asked for yet
-}
-
-// A line is a sequence in one term. It does not change.
-type line struct {
-	term     leader.Term
-	to       counter.Issuer
-	m        *counter.Machine
-	call     pending
-	retry    int64
-	granted  counter.Block // as far as it knows
-	ending   bool          // the term is over: what is left is given back once the call under way has ended
-	sealed   bool
-	returned pending
-}
-
-// pending is a call under way: none if its serial is 0.
-type pending struct {
-	serial int
-	until  int64
-	renews bool // it hands nothing over
-	n      int
-	sent   int64
-}
-
-// A request is one of a client that waits, or is held.
-type request struct {
-	number  int
-	at      int   // which daemon
-	begin   int64 // in the order of events
-	above   uint64
-	moment  int64
-	resumes int64 // it is held until then; 0 = it waits for the daemon
-	until   int64 // what it has read
-	term    uint64
-}
-
 // Strict returns the world once a daemon leads and all is steady. A block has so many values.
 func Strict(batch uint64, name string) World {
 	m := strictsim.None
@@ -182,10 +120,6 @@ func Strict(batch uint64, name string) World {
 
 // How long a schedule is, and within which time of it faults begin mostly, ms.
 const strictTime, strictFaults = 12_000, 2_600
-
-func (w *strict) newborn(i, life int, at int64) *member {
-	return &member{i: i, life: life, name: fmt.Sprintf("%c%d", 'a'+i, life), born: at, wake: at}
-}
 
 // clock is what a daemon's clock says.
 func (w *strict) clock(i int, now int64) int64 { return now / 1000 * rates[i] }
@@ -389,167 +323,4 @@ func (w *strict) step(c Choice) *strict {
 	}
 	n.calls = int(n.hub.asked)
 	return n
-}
-
-// kill ends a process; it starts again.
-func (w *strict) kill(i int, pause int64) {
-	m := w.members[i]
-	w.members[i] = w.newborn(i, m.life+1, w.now+pause)
-	w.asks = slices.DeleteFunc(slices.Clone(w.asks), func(r request) bool { return r.at == i })
-}
-
-// leave makes a daemon hand over what it leads.
-func (w *strict) leave(i int, how Kind) {
-	m := w.own(i)
-	if m.m == nil {
-		return
-	}
-	m.before = m.m.Until(theGroup)
-	if how == Demote {
-		_ = m.m.Demote(w.clock(i, w.now), theGroup)
-	} else {
-		m.m.Stop(w.clock(i, w.now))
-		m.stops = true
-	}
-	m.wake = w.now
-}
-
-// arrives is a client's request at a daemon.
-func (w *strict) arrives(i int, c Choice) {
-	if c.Kind == Put {
-		w.asked = w.after(i)
-		return
-	}
-	if w.asked = w.now + askEvery; w.turn%2 == 0 {
-		w.asked = w.now + askAgain
-	}
-	w.turn++
-	m := w.members[i]
-	w.moves++
-	r := request{number: w.turn, at: i, begin: w.moves, above: w.largest, moment: w.clock(i, w.now)}
-	switch {
-	case m.m == nil: // connection refused
-		return
-	case m.frozen > w.now: // it is read then
-		r.moment, r.resumes = m.began, m.frozen
-	case c.Kind == Held || c.Kind == Between:
-		if r.resumes = w.now + held; c.Preemption > 0 {
-			r.resumes = w.after(i)
-		}
-		if c.Kind == Between {
-			r.until = max(w.limit(i), 1)
-			if m.line != nil {
-				r.term = m.line.term.Number
-			}
-		}
-		if c.Arg == 1 { // the whole process
-			w.own(i).frozen = r.resumes
-		}
-	default:
-		w.own(i)
-		w.serve(r)
-		w.settle(i)
-		return
-	}
-	w.asks = append(w.asks, r)
-}
-
-// resume lets a request go on that was held.
-func (w *strict) resume(n int) {
-	r := w.asks[n]
-	w.asks = slices.Delete(slices.Clone(w.asks), n, n+1)
-	r.resumes = 0
-	if r.moment == 0 {
-		r.moment = w.clock(r.at, w.now)
-	}
-	m := w.own(r.at)
-	if m.line != nil && m.line.term.Number == r.term {
-		w.hub.override = r.until
-	}
-	r.until = 0
-	w.serve(r)
-	w.hub.override = 0
-	w.settle(r.at)
-}
-
-// limit is up to when requests get values.
-func (w *strict) limit(i int) int64 {
-	m := w.members[i]
-	until := m.m.Until(theGroup)
-	switch {
-	case w.mutant == strictsim.NoLeaseCheck:
-		return 1 << 62
-	case until == 0 && m.stall == 0:
-	case m.stall > 0:
-		until = max(until, m.before)
-	case w.mutant == strictsim.FullTTL:
-		until += int64(leader.TTL) / 10
-	case w.mutant == strictsim.TimedFromAnswer:
-		until += m.late
-	}
-	return until
-}
-
-// serve answers a request, or lets it wait.
-func (w *strict) serve(r request) {
-	m := w.members[r.at]
-	if run, err, ok := m.batches.Collect(r.moment, 1); ok && err == nil {
-		w.answered(r, run.First)
-		return
-	}
-	if !m.batches.Asked(r.moment, 1) {
-		run, err := m.s.Mint(id.When{Moment: r.moment, Redirect: true}, 1, false)
-		there := id.Elsewhere{}
-		switch {
-		case err == nil:
-			w.answered(r, run.First)
-			return
-		case errors.As(err, &there) && there.Address != "":
-			m.batches.Ask(r.moment, 1)
-			w.callLeader(m, there.Address)
-			if run, err, ok := m.batches.Collect(r.moment, 1); ok && err == nil {
-				w.answered(r, run.First)
-				return
-			}
-		}
-	}
-	w.asks = append(w.asks, r)
-}
-
-// settle lets a daemon's keeper look, and its requests ask again, until nothing comes of it.
-func (w *strict) settle(i int) {
-	for range 4 {
-		w.keep(w.members[i])
-		waiting := w.asks
-		w.asks = nil
-		before := w.moves
-		for _, r := range waiting {
-			if r.at == i && r.resumes == 0 && w.members[i].m != nil {
-				w.serve(r)
-			} else {
-				w.asks = append(w.asks, r)
-			}
-		}
-		if w.moves == before {
-			return
-		}
-	}
-}
-
-// answered checks a value that a client gets.
-func (w *strict) answered(r request, v uint64) {
-	w.moves++
-	w.history = &answeredOp{w.history, r.number, r.begin, w.moves, v}
-	switch {
-	case v <= r.above:
-		w.wrong = fmt.Sprintf("%d came to a request that was made after %d was answered", v, r.above)
-	case slices.Contains(w.issued, v):
-		w.wrong = fmt.Sprintf("%d was issued twice", v)
-	case v != w.record.Ceil(v):
-		w.wrong = fmt.Sprintf("%d is no value of the sequence", v)
-	}
-	if w.largest = max(w.largest, v); len(w.issued) >= max(12, int(w.record.Batch)) {
-		w.issued = w.issued[1:]
-	}
-	w.issued = append(w.issued[:len(w.issued):len(w.issued)], v)
 }

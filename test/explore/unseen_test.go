@@ -14,12 +14,12 @@ type edit struct {
 	name, file, old, new string
 	world                string // "" = no world finds it; needs says why
 	needs                string
+	long                 bool // found within the bounds of make explore only
 }
 
-const untried = "not known: its exploration was not run to the end"
-
 // edits were chosen by reading the list of rules in the product, before it was tried which world finds them, but by
-// the author of the worlds. Each is looked for within the bounds of make test.
+// the author of the worlds. Each is looked for within the bounds of make test. Those after the blank line were chosen
+// by somebody who had not read the worlds.
 var edits = []edit{
 	{name: "without a file a window starts anywhere", file: "workerid/static/worker.go",
 		old: "if w.fresh {\n\t\tw.above", new: "if w.fresh && w.lost {\n\t\tw.above", world: "files"},
@@ -36,17 +36,50 @@ var edits = []edit{
 		old: "case at.phase == leading && !still:", new: `case at.phase == leading && !still && l.ID == "":`,
 		needs: "no bound: its renewals compare the key, so it answers no longer than before, and the fence keeps its blocks"},
 	{name: "renewals of others are not noticed", file: "counter/leader/learn.go",
-		old: "if !ok || old.revision != revision {", new: "if !ok {", needs: untried},
+		old: "if !ok || old.revision != revision {", new: "if !ok {", world: "strict"},
 	{name: "a block is given back whoever has written since", file: "counter/record.go",
-		old: "if b.Token != r.Token || b.Hi", new: "if b.Hi", needs: untried},
+		old: "if b.Token != r.Token || b.Hi", new: "if b.Hi",
+		needs: "a Return that is carried out twice, and between these " +
+			"another daemon's block that ends at the same value: not within the bounds of make test"},
 	{name: "a request joins a call that is under way", file: "internal/issuer/batches.go",
-		old: "\tlast := len(b.open) - 1\n", needs: untried,
+		old: "\tlast := len(b.open) - 1\n", world: "strict",
 		new: "\tif o := b.sent; o != nil {\n\t\to.wants[r], b.noted[r] = true, o\n\t\to.requests = append(o.requests, r)\n" +
 			"\t\treturn\n\t}\n\tlast := len(b.open) - 1\n"},
 	{name: "a raised floor leaves no room for clocks", file: "workerid/pool/rules.go",
-		old: "+m.Lease+m.Epsilon)\n\treturn m", new: "+m.Lease)\n\treturn m", needs: untried},
+		old: "+m.Lease+m.Epsilon)\n\treturn m", new: "+m.Lease)\n\treturn m", world: "leases, clocks apart", long: true},
 	{name: "a window starts below the floor", file: "workerid/pool/rules.go",
 		old: "max(rec.Mark, m.Floor) + 2", new: "rec.Mark + 2", world: "leases"},
+
+	{name: "a new state file may be one that another process has open", file: "internal/durable/copies.go", world: "files",
+		old: "if err := c.Disk.Remove(path); err != nil && !errors", new: "if err := error(nil); err != nil && !errors"},
+	{name: "a record that another process has written is replaced", file: "internal/durable/copies.go", world: "files",
+		old: "if c.file == nil && c.Same != nil {", new: "if c.file != nil && c.Same != nil {", long: true},
+	{name: "an older record of another daemon counts as a successor's", file: "workerid/pool/rules.go",
+		old: "case !h.Mine(rec.Token) && rec.Mark >= h.Last.Mark:", new: "case !h.Mine(rec.Token):",
+		needs: "no schedule: what is left of the window is looked after either way, and so the floor raised at the next " +
+			"upkeep, within half a heartbeat of the extension that noticed; a newcomer watches for longer than both"},
+	{name: "an acquisition from before a raise is adopted", file: "workerid/cas/acquire.go",
+		old: " || w.Epoch != s.meta.Epoch {", new: " {", world: "leases, a lost answer"},
+	{name: "a lane that comes back does not watch again", file: "workerid/cas/extend.go",
+		old: "if watched && meta != s.metaText {", new: `if watched && meta == "" {`,
+		needs: "no schedule: a restore breaks connections, so a lane that comes back watches from later on, and who is " +
+			"rolled back raises the floor within W of the restore. Only a witness that is late would show it"},
+	{name: "what is left of a window that another took is not looked after", file: "workerid/cas/session.go",
+		old: "if verdict != pool.Copied {", new: "if verdict == pool.RolledBack {", long: true,
+		world: "leases, a freed worker id"},
+	{name: "the word of a run with another lock is final", file: "workerid/static/take.go",
+		old: "|| !sameBoot || !sameLock {", new: "|| !sameBoot {", world: "files"},
+	{name: "a window reaches as far as the mark", file: "workerid/static/worker.go",
+		old: "max(g.Hi, min(w.highWater, now+w.near)); {", new: "max(g.Hi, w.highWater); {", world: "files"},
+	{name: "a claim does not compare the key of the leader before", file: "counter/leader/machine.go",
+		old: "\t\tc.Nodes[old.ID] = key.Revision\n", new: "", world: "strict", long: true},
+	{name: "a batch that was sent still grows", file: "internal/issuer/batches.go", world: "strict",
+		old: "\t\tb.open = b.open[1:]\n", new: "\t\tif b.sent == nil {\n\t\t\tb.open = b.open[1:]\n\t\t}\n"},
+	{name: "a raise after a loss does not go to the line", file: "counter/redis/line/line.go",
+		old: "\traised.Adopt(m)\n", new: "", world: "lines, a restart", long: true},
+	{name: "a window that is over is extended after a loss", file: "workerid/redis/script/extend.lua",
+		old: "ok = l.hi > now + eps and (mine", new: "ok = (mine",
+		needs: "the scripts, of which the world of Redis has a model: there it is found, see mutants"},
 }
 
 // With KATSUBUSHI_SOAK=1 each edit is made, in an overlay, and the exploration of its world fails.
@@ -80,8 +113,15 @@ func TestUnseenMutants(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			out, err := exec.Command("go", "test", "-count=1", "-v", "-overlay", overlay, "-run",
-				"TestEverySchedule/"+x.world, ".").CombinedOutput()
+			run := "TestEverySchedule/" + strings.ReplaceAll(x.world, " ", "_")
+			if x.long {
+				run = "TestLong$"
+			}
+			test := exec.Command("go", "test", "-count=1", "-v", "-timeout", "1h", "-overlay", overlay, "-run", run, ".")
+			if x.long {
+				test.Env = append(os.Environ(), "KATSUBUSHI_EXPLORE="+dir, "KATSUBUSHI_WORLD="+x.world)
+			}
+			out, err := test.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "points,") {
 				t.Errorf("not found (%v)\n%s", err, out)
 				return

@@ -14,10 +14,11 @@ import (
 type setting struct {
 	name  string
 	start func(mutant string) World
-	time  int64 // ms
-	once  Bound // in make test: one fault of every kind, and one preemption,
-	twice Bound // and two of restricted kinds
-	long  Bound // in make explore
+	stage string // what has happened at the start of the exploration
+	time  int64  // ms
+	once  Bound  // in make test: one fault of every kind, and one preemption,
+	twice Bound  // and two of restricted kinds
+	long  Bound  // in make explore
 }
 
 var explored = []setting{
@@ -31,8 +32,23 @@ var explored = []setting{
 	{
 		name: "leases", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
 		once:  Bound{Faults: 1, Preemptions: 1},
-		twice: Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}},
+		twice: Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}, Last: []Kind{Kill}},
 		long:  Bound{Faults: 2},
+	},
+	{ // windows that a raise does not know of
+		name: "leases, clocks apart", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 17_000,
+		stage: "0:16.1.0.1.0.1 2:16.1.0.0.0.0",
+		long:  Bound{Faults: 2, Begin: 5000, Kinds: []Kind{Backup, StopSend}, Last: []Kind{StopSend}},
+	},
+	{ // a backup is at hand, and an operator has freed a worker id since
+		name: "leases, a freed worker id", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 11_000,
+		stage: "0:11.1.0.0.0.0 3:15.1.0.0.0.2",
+		long:  Bound{Faults: 2, Begin: 4500, Kinds: []Kind{Kill}},
+	},
+	{ // of an acquisition, and the daemon is stopped until another one has the worker id
+		name: "leases, a lost answer", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
+		stage: "0:15.1.0.0.0.2 16:5.1.0.1.1.0 24:7.1.0.1.0.1",
+		once:  Bound{Faults: 1, Kinds: []Kind{Backup}}, long: Bound{Faults: 1, Preemptions: 1},
 	},
 	{
 		name: "strict", start: func(m string) World { return Strict(few, m) }, time: strictTime,
@@ -66,19 +82,35 @@ var explored = []setting{
 	},
 }
 
+// begin returns the start of an exploration.
+func (s *setting) begin(mutant string) (World, error) {
+	stage, err := ParseSchedule(s.stage)
+	if err != nil {
+		return nil, err
+	}
+	if len(stage) == 0 {
+		return s.start(mutant), nil
+	}
+	return Stage(s.start(mutant), stage)
+}
+
 // explore explores a world, and tells of a failing schedule in plain sentences.
 func (s *setting) explore(t *testing.T, mutant string, e Explorer) Report {
 	t.Helper()
 	e.Bound.Time = s.time
+	start, err := s.begin(mutant)
+	if err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
-	r := e.Run(s.start(mutant))
+	r := e.Run(start)
 	took := time.Since(began)
 	t.Logf("%d points, %d states, %v, %.0f points a second", r.Points, r.States, took, float64(r.Points)/took.Seconds())
 	if r.Err == nil {
 		return r
 	}
-	short := Shorten(s.start(mutant), r.Schedule, e.Bound.Time)
-	told, err := Replay(s.start(mutant), short, e.Bound.Time)
+	short := Shorten(start, r.Schedule, e.Bound.Time)
+	told, err := Replay(start, short, e.Bound.Time)
 	t.Logf("%s\n%q: %v", strings.Join(told, "\n"), short, err)
 	r.Schedule = short
 	return r
@@ -124,8 +156,16 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, found := Replay(s.start(m.name), schedule, s.time)
-			if _, err := Replay(s.start(""), schedule, s.time); err != nil && err != ErrOther {
+			mutated, err := s.begin(m.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sound, err := s.begin("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, found := Replay(mutated, schedule, s.time)
+			if _, err := Replay(sound, schedule, s.time); err != nil && err != ErrOther {
 				t.Errorf("without the mutant: %v", err)
 			}
 			if found != nil && found != ErrOther && !soak {

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -53,19 +54,17 @@ func (s *Session) Visit(v Visitor) {
 	for _, r := range s.readings {
 		v.Boot(r.at)
 		v.Number(int64(len(r.texts)))
-		for _, w := range slices.Sorted(maps.Keys(r.texts)) {
+		inOrder(r.texts, func(w uint64, text string) {
 			v.Number(int64(w))
-			v.Text(r.texts[w])
-		}
+			v.Text(text)
+		})
 	}
 	v.Number(int64(len(s.lanes)))
 	for _, k := range s.keys() {
 		s.lanes[k].visit(k, v)
 	}
 	v.Number(int64(len(s.asked)))
-	for _, owner := range slices.Sorted(maps.Keys(s.asked)) {
-		visitSent(s.asked[owner], v)
-	}
+	inOrder(s.asked, func(_ string, sent []pool.Sent) { visitSent(sent, v) })
 	v.Number(int64(len(s.drains)))
 	for _, d := range s.drains {
 		v.Number(int64(d.worker))
@@ -73,15 +72,26 @@ func (s *Session) Visit(v Visitor) {
 		v.Text(d.text)
 	}
 	v.Number(int64(len(s.left)))
-	for _, w := range slices.Sorted(maps.Keys(s.left)) {
-		v.Number(int64(w))
-	}
+	inOrder(s.left, func(w uint64, _ bool) { v.Number(int64(w)) })
 	if v.Number(int64(len(s.owners))); s.raising {
 		v.Number(1)
 		v.Time(s.raiseHi)
 		v.Name(s.raiseConn)
 	}
 	v.Number(int64(len(s.published)))
+}
+
+// inOrder calls do for all entries of a map, by their keys. It allocates nothing for a few.
+func inOrder[K cmp.Ordered, V any](m map[K]V, do func(K, V)) {
+	var few [8]K
+	keys := few[:0]
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		do(k, m[k])
+	}
 }
 
 func (l lane) visit(k laneKey, v Visitor) {

@@ -1,0 +1,116 @@
+package explore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/redismodel"
+	"github.com/katsubushi/katsubushi/v3/test/seqsim"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
+	"github.com/katsubushi/katsubushi/v3/test/strictsim"
+)
+
+// Why a mutant that a simulation keeps is found in no world.
+const (
+	oneRecord = "no world has a sequence without strict order in a store that loses nothing"
+	noTime    = "the world of strict order has no timestamps"
+	waitsLong = "it makes daemons wait, or lose leases, and issues nothing twice"
+	unseen    = "all schedules of two faults of the kinds of make test are not enough: some 330,000 points"
+	deeper    = "all schedules of one fault are not enough (18,418 points); two were not looked at to their end"
+	oneFault  = "all schedules of one fault and one preemption are not enough (16,768 points)"
+)
+
+// unjudged are the mutants that no world finds. Those of the store in memory, which is a model, have no world.
+var unjudged = map[string]map[string]string{
+	"sim": {
+		"W counts from the answer":                               deeper,
+		"a lost answer is taken for a write that did not happen": deeper,
+		"a record that moved during the watch is taken":          deeper,
+		"a reservation has ticks":                                deeper,
+		"a window starts at the mark + 1":                        deeper,
+		"a write goes over whichever connection there is":        deeper,
+		"an epoch that only the watch saw is taken for known":    deeper,
+		"any raised floor is taken for a new one":                deeper,
+		"meta is not compared when a worker id is acquired":      deeper,
+		"meta is not compared when leases are extended":          deeper,
+		"newcomers do not watch":                                 deeper,
+		"returners do not watch":                                 deeper,
+		"the first reading is not judged":                        deeper,
+		"the floor does not cover a lease":                       deeper,
+		"the floor does not cover the own window":                deeper,
+		"the mark is lowered":                                    deeper,
+		"the watch goes over two connections":                    deeper,
+		"the watch is half a heartbeat":                          deeper,
+		"versions survive a reconnection":                        deeper,
+	},
+	"redismodel": {
+		"no request id": oneFault, "mark lowered by extend": oneFault, "a newcomer's clock is believed": oneFault,
+		"operator's release writes down the present": oneFault,
+		"incarnation without request id":             waitsLong, "roll-back not noticed": waitsLong,
+	},
+	"seqsim": {
+		"ReserveAfterUse":  oneRecord,
+		"ResumeBlock":      oneRecord,
+		"WriteNumber":      oneRecord,
+		"IgnoreToken":      oneRecord,
+		"IgnoreStep":       oneRecord,
+		"NeverRing":        oneRecord,
+		"AppendLate":       oneRecord,
+		"RaiseLowers":      oneRecord,
+		"ReturnBelowFloor": oneRecord,
+	},
+	"lossy": {"RaiseNotSafe": "the world expects no floor of a raise that is not safe"},
+	"strictsim": {
+		"WriteNumber":   unseen,
+		"FullTTL":       unseen,
+		"NoSeal":        unseen,
+		"LateAppended":  unseen,
+		"UntilOfAll":    unseen,
+		"NoNodeCompare": unseen,
+		"StartAtNow":    noTime, "NoClamp": noTime, "FollowersClock": noTime, "Ratchet": noTime,
+	},
+}
+
+// Every mutant that a simulation keeps is found in a named world, or listed with what it would need.
+func TestEveryMutantIsJudged(t *testing.T) {
+	kept := map[string][]string{}
+	for _, all := range [][]sim.Mutant{sim.HostMutants(), sim.PoolMutants()} {
+		for _, m := range all {
+			kept["sim"] = append(kept["sim"], string(m))
+		}
+	}
+	for _, m := range redismodel.Mutants() {
+		kept["redismodel"] = append(kept["redismodel"], m.String())
+	}
+	for m := seqsim.None + 1; m < seqsim.NumMutants; m++ {
+		kept["seqsim"] = append(kept["seqsim"], m.String())
+	}
+	for f := seqsim.NoFault + 1; f < seqsim.NumFaults; f++ {
+		kept["lossy"] = append(kept["lossy"], f.String())
+	}
+	for _, m := range strictsim.Mutants() {
+		kept["strictsim"] = append(kept["strictsim"], m.String())
+	}
+	worlds := map[string]string{"sim": "files leases", "redismodel": "redis", "lossy": "lines", "strictsim": "strict"}
+	found := map[[2]string]bool{}
+	for _, m := range mutants {
+		for simulation, names := range worlds {
+			for name := range strings.FieldsSeq(names) {
+				if strings.HasPrefix(m.world, name) {
+					found[[2]string{simulation, m.name}] = true
+				}
+			}
+		}
+	}
+	for simulation, names := range kept {
+		for _, name := range names {
+			listed, is := unjudged[simulation][name] != "", found[[2]string{simulation, name}]
+			if listed == is {
+				t.Errorf("%s, %q: found in a world %v, listed as not %v", simulation, name, is, listed)
+			}
+		}
+		if len(names) < 8 {
+			t.Errorf("%s has only %d mutants", simulation, len(names))
+		}
+	}
+}
