@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
@@ -145,7 +146,7 @@ func (p *parsed) livesByHTTP(deadline time.Time) bool {
 func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
 	c := &tls.Config{InsecureSkipVerify: true}
 	if p.TLSClientCA != "" {
-		own, err := tls.LoadX509KeyPair(p.TLSCert, p.TLSKey)
+		own, err := endpoint.Files{Cert: p.TLSCert, Key: p.TLSKey}.Certificate()
 		if err != nil {
 			return nil, err
 		}

@@ -43,8 +43,8 @@ func answers(t *testing.T, kind string, replicas int) {
 		RefuseLoss: kind == "redis-refuse"}
 	opened := func(c Config) *Store {
 		s := open(t, c)
-		s.prepare = func(c script, args []string) (script, []string) {
-			return scriptOf(fakeServer + c.text), append(slices.Clone(args), "", strconv.FormatInt(now, 10))
+		s.prepare = func(script string, args []string) (string, []string) {
+			return fakeServer + script, append(slices.Clone(args), "", strconv.FormatInt(now, 10))
 		}
 		return s
 	}

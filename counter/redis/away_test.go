@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
-	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 // What a daemon may wait for, and what it must not: each error comes from a real server.
@@ -26,22 +24,7 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 	ns := "?ns=" + redistest.Namespace(t)
 	refusing := redistest.NewProxy(t, server.Addr())
 	refusing.Refuse(true)
-	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	_, err := selfsigned.Write(cert, key, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tlsPort := redistest.FreePort(t)
-	redistest.Start(t, "--port", "0", "--tls-port", strconv.Itoa(tlsPort), "--tls-cert-file", cert, "--tls-key-file", key,
-		"--tls-auth-clients", "no")
-	encrypted := "127.0.0.1:" + strconv.Itoa(tlsPort)
-	redistest.Until(t, "it listens", func() bool {
-		c, err := net.Dial("tcp", encrypted)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
+	encrypted := redistest.StartTLS(t)
 	sentinel := redistest.Sentinels(t, 1, 0, server.Addr())[0].Addr()
 	node := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(redistest.FreePort(t)))
 	replica := server.Replica()
@@ -85,7 +68,9 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 			`no master "other"`},
 		{"a wrong password", "redis://u:p@" + server.Addr(), false, "WRONGPASS"},
 		{"no right", "redis://weak:weak@" + server.Addr(), false, "NOPERM"},
-		{"a certificate of others", "rediss://" + encrypted, false, "certificate"},
+		{"a certificate of others", "rediss://" + encrypted.Addr, false, "certificate"},
+		{"no certificate of its own", "rediss://" + encrypted.Addr + "/0?ca=" + encrypted.Cert, false,
+			"certificate required"},
 		{"no TLS there", "rediss://" + server.Addr(), true, "no TLS with"}, // it says nothing
 	} {
 		db := "/0"
@@ -93,6 +78,9 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 			db = ""
 		}
 		query := ns
+		if strings.Contains(c.url, "?") {
+			db, query = "", "&"+ns[1:]
+		}
 		if strings.HasPrefix(c.url, "redis+") || strings.HasPrefix(c.url, "rediscluster") {
 			query += "&replicas=1"
 		}
@@ -101,6 +89,10 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 			err = list(Config{URL: c.url + db + query})
 		}
 		check(c.what, err, c.waits, c.contains)
+	}
+
+	if err := list(Config{URL: "rediss://" + encrypted.Addr + ns + "&" + encrypted.Query(), Operator: true}); err != nil {
+		t.Errorf("with certificates: %v", err)
 	}
 
 	skew := int64(0)
@@ -134,7 +126,7 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 	server.Pause()
 	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
-	_, err = s.List(ctx)
+	_, err := s.List(ctx)
 	check("it stands still", err, true, "")
 	server.Resume()
 	if err := define(open(t, Config{URL: server.URL()})); err != nil {

@@ -2,9 +2,7 @@ package redis
 
 import (
 	"crypto/rand"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -18,19 +16,10 @@ import (
 )
 
 //go:embed read.lua
-var readText string
+var readScript string
 
 //go:embed write.lua
-var writeText string
-
-type script struct{ text, sha string }
-
-func scriptOf(text string) script {
-	sum := sha1.Sum([]byte(text))
-	return script{text, hex.EncodeToString(sum[:])}
-}
-
-var readScript, writeScript = scriptOf(readText), scriptOf(writeText)
+var writeScript string
 
 // A server is what a server said of itself in an answer.
 type server struct {
@@ -43,11 +32,11 @@ type server struct {
 
 // run runs a script. After an error that is not a script's own, the link is dropped: the master may have
 // moved.
-func (s *Store) run(c script, args []string, replicas int) (reply any, have int, err error) {
+func (s *Store) run(script string, args []string, replicas int) (reply any, have int, err error) {
 	if s.prepare != nil {
-		c, args = s.prepare(c, args)
+		script, args = s.prepare(script, args)
 	}
-	reply, have, err = s.wire.Link.Run(c.text, c.sha, []string{s.key}, args, replicas)
+	reply, have, err = s.wire.Link.Run(script, []string{s.key}, args, replicas)
 	if err == nil {
 		return reply, have, nil
 	}

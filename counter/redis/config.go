@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 )
@@ -27,8 +26,8 @@ type Config struct {
 	// PasswordFile is a file with the password, read again for every connection; empty = the URL has it, if
 	// any.
 	PasswordFile string
-	Operator     bool // may begin a namespace: a human says that there was none
-	TLS          *tls.Config
+	Operator     bool        // may begin a namespace: a human says that there was none
+	TLS          *tls.Config // of URLs with TLS, instead of the files that they name; nil = those
 
 	now    func() int64 // this host's clock, Unix ms; nil = that
 	anyMax bool         // for tests: sequences may be short
@@ -36,7 +35,8 @@ type Config struct {
 
 func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	var problems problem.List
-	if t, err = redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace, "replicas"); err != nil {
+	t, err = redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace, "replicas")
+	if t.Custom = c.TLS; err != nil {
 		return t, k, err
 	}
 	k.named = t.Query.Has("replicas")
@@ -52,7 +52,7 @@ func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	return t, k, problems.Err()
 }
 
-// Validate returns everything that is wrong with the settings, as an error of package problem. It reads
+// Validate returns everything that is wrong with the settings; see workerid.SettingErrors. It reads
 // no file.
 func (c Config) Validate() error {
 	_, _, err := c.parse()
@@ -62,7 +62,8 @@ func (c Config) Validate() error {
 // ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
 // the same form as Validate.
 func (c Config) ReadSecrets() error {
-	return endpoint.Target{PasswordFile: c.PasswordFile}.ReadSecrets(nil)
+	t, _, _ := c.parse()
+	return t.ReadSecrets(nil)
 }
 
 func wallClock() int64 { return time.Now().UnixMilli() }

@@ -11,9 +11,7 @@ import (
 const daemonField = "daemon:"
 
 //go:embed note.lua
-var noteText string
-
-var noteScript = scriptOf(noteText)
+var noteScript string
 
 // Learnt implements ledger.Noter.
 func (d driver) Learnt(since string) string { return strings.TrimPrefix(since, "=") }

@@ -97,8 +97,8 @@ func (p *pair) store(server int, query string) *Store {
 		Operator: true, now: func() int64 {
 			return p.now
 		}})
-	s.prepare = func(c script, args []string) (script, []string) {
-		return scriptOf(fakeServer + c.text),
+	s.prepare = func(script string, args []string) (string, []string) {
+		return fakeServer + script,
 			append(append([]string(nil), args...), p.history, strconv.FormatInt(p.now+p.ahead[server], 10))
 	}
 	p.stores[key] = s

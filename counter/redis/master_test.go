@@ -15,8 +15,8 @@ import (
 // with lets a store and its servers go by one clock, which only the test moves.
 func (s *Store) with(now *int64) *Store {
 	s.c.now = func() int64 { return *now }
-	s.prepare = func(c script, args []string) (script, []string) {
-		return scriptOf(fakeServer + c.text), append(append([]string(nil), args...), "", strconv.FormatInt(*now, 10))
+	s.prepare = func(script string, args []string) (string, []string) {
+		return fakeServer + script, append(append([]string(nil), args...), "", strconv.FormatInt(*now, 10))
 	}
 	return s
 }

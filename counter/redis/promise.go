@@ -47,7 +47,7 @@ func (s *Store) unknownReplicas(ctx context.Context, on server) string {
 	case s.wire.Target.Kind != redislink.Sentinels:
 		return ""
 	}
-	known, err := s.wire.Target.Replicas(ctx, s.c.TLS)
+	known, err := s.wire.Target.Replicas(ctx)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("whether there are more replicas than %d is not known: %v. %s", on.needed, err, away)

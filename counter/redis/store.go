@@ -20,8 +20,8 @@ type Store struct {
 	key      string
 	replicas replicas // of the URL
 	wire     *redislink.Wire
-	prepare  func(c script, args []string) (script, []string) // what is sent for a script; nil = just that
-	me       string                                           // the field of this process's note
+	prepare  func(script string, args []string) (string, []string) // what is sent for a script; nil = just that
+	me       string                                                // the field of this process's note
 }
 
 // A driver is a Store's ledger.Driver.
@@ -51,7 +51,7 @@ func Open(c Config) (*Store, error) {
 	}
 	key := t.Namespace + ":sequences"
 	s := &Store{
-		c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false), me: daemonField + rand.Text(),
+		c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, false), me: daemonField + rand.Text(),
 	}
 	s.Ledger = ledger.New(driver{s}, ledger.Traits{Words: wordsOf(key), Anew: c.Operator}, nil)
 	return s, nil

@@ -129,18 +129,6 @@ func TestWriteComparesRecordAndHistory(t *testing.T) {
 		}
 	}
 	want(t, "reserve", reserve(s, 1), nil)
-	r.Do("HSET", redistest.Namespace(t)+":sequences", "=orders", values+" ")
-	if err := reserve(s, 1); !errors.Is(err, counter.ErrDamaged) || !strings.Contains(err.Error(), "is no record") {
-		t.Errorf("of a record that cannot be read: %v", err)
-	}
-	if list, err := s.List(bg); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, counter.ErrDamaged) {
-		t.Errorf("of a record that cannot be read: %+v, %v", list, err)
-	}
-	r.Do("HSET", redistest.Namespace(t)+":sequences", "=orders", "2"+values[1:])
-	_, err = s.Revive(bg, counter.Sequence("orders"), 50)
-	if err == nil || !strings.Contains(err.Error(), "another version: 2") {
-		t.Errorf("of a record of a later version: %v", err)
-	}
 }
 
 func (s *Store) readOnce(t *testing.T) (server, string, error) {

@@ -3,7 +3,9 @@ package endpoint
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -14,6 +16,34 @@ import (
 type Files struct {
 	CA        string // the authorities of the peer's certificate; empty = the system's
 	Cert, Key string // one's own, both or none
+}
+
+// FileOptions are the names of the files in a query.
+var FileOptions = []string{"ca", "cert", "key"}
+
+// ReadFiles moves the files from a query to the target. scheme is that of URLs with TLS.
+func (t *Target) ReadFiles(query url.Values, scheme string) error {
+	fields := []*string{&t.Files.CA, &t.Files.Cert, &t.Files.Key}
+	for i, name := range FileOptions {
+		v, given := query[name]
+		delete(query, name)
+		switch {
+		case !given:
+		case len(v) > 1:
+			return fmt.Errorf("?%s: allowed once", name)
+		case v[0] == "":
+			return fmt.Errorf("?%s= is empty", name)
+		default:
+			*fields[i] = v[0]
+		}
+	}
+	switch {
+	case !t.TLS && t.Files != Files{}:
+		return fmt.Errorf("ca, cert and key belong to %s://", scheme)
+	case (t.Files.Cert == "") != (t.Files.Key == ""):
+		return errors.New("cert and key belong together")
+	}
+	return nil
 }
 
 // Roots reads the authorities in a PEM file; nil = the system's, for the path "".

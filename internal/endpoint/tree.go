@@ -81,7 +81,7 @@ func (p Protocol) Target(text string) (t Target, problems problem.List) {
 	return t, problems
 }
 
-var options = []string{"ns", "ca", "cert", "key"}
+var options = append([]string{"ns"}, FileOptions...)
 
 func (p Protocol) readPath(t *Target, path string, wrong func(string, ...any)) {
 	short := strings.TrimSuffix(path, "/")
@@ -107,17 +107,19 @@ func (p Protocol) readQuery(t *Target, query string, wrong func(string, ...any))
 	t.Namespace = p.Namespace
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		wrong("what follows ? cannot be read")
+		wrong("the query after ? cannot be read")
 	}
-	known := map[string]*string{"ns": &t.Namespace, "ca": &t.Files.CA, "cert": &t.Files.Cert, "key": &t.Files.Key}
+	if err := t.ReadFiles(values, p.Scheme+"s"); err != nil {
+		wrong("%w", err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch v := values[name]; {
-		case known[name] == nil || len(v) > 1:
+		case name != "ns" || len(v) > 1:
 			wrong("?%s: ns, ca, cert and key are allowed, once each", name)
 		case v[0] == "":
 			wrong("?%s= is empty", name)
 		default:
-			*known[name] = v[0]
+			t.Namespace = v[0]
 		}
 	}
 	parts := []string{t.Namespace}
@@ -128,12 +130,6 @@ func (p Protocol) readQuery(t *Target, query string, wrong func(string, ...any))
 		if bad := p.badName(part); bad != "" {
 			wrong("ns=%s: %q %s", t.Namespace, part, bad)
 		}
-	}
-	switch {
-	case !t.TLS && t.Files != Files{}:
-		wrong("ca, cert and key belong to %ss://", p.Scheme)
-	case (t.Files.Cert == "") != (t.Files.Key == ""):
-		wrong("cert and key belong together")
 	}
 }
 

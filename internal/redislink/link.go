@@ -2,12 +2,15 @@ package redislink
 
 import (
 	"context"
+	"crypto/sha1"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -59,7 +62,7 @@ func dial(ctx context.Context, o *goredis.Options) error {
 			c.Close()
 			return fmt.Errorf("no TLS with %s: %w", o.Addr, err)
 		}
-		c = encrypted
+		c = alerted{encrypted}
 	}
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if c == nil {
@@ -72,8 +75,23 @@ func dial(ctx context.Context, o *goredis.Options) error {
 	return nil
 }
 
-// Open connects to a server and checks that it may be used.
-func Open(ctx context.Context, o *goredis.Options, allowEviction bool) (*Link, error) {
+// alerted is a connection whose server may refuse the certificate, or miss one, after the handshake: in TLS 1.3 only
+// then is it judged.
+type alerted struct{ *tls.Conn }
+
+// Write returns the reason that the server sent before it closed the connection, instead of the reset.
+func (c alerted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		if _, reason := c.Read(make([]byte, 1)); isAlert(reason) {
+			return n, reason
+		}
+	}
+	return n, err
+}
+
+// open connects to a server and checks that it may be used.
+func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*Link, error) {
 	if err := dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -112,23 +130,24 @@ func (l *Link) Close() {
 	l.client.Close()
 }
 
-// Run runs a script, whose SHA-1 is sha, and then, in the same round trip, WAIT for that many
+// Run runs a script and then, in the same round trip, WAIT for that many
 // replicas. It returns the script's answer and how many replicas have what it wrote. An error of
 // the script itself is a goredis.Error; after any other one the script may or may not have run.
-func (l *Link) Run(text, sha string, keys []string, args []string, replicas int) (reply any, have int, err error) {
+func (l *Link) Run(text string, keys []string, args []string, replicas int) (reply any, have int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	values := make([]any, len(args))
 	for i, a := range args {
 		values[i] = a
 	}
+	sum := sha1.Sum([]byte(text))
 	for _, load := range []bool{false, true} {
 		pipe := l.Conn.Pipeline()
 		var cmd *goredis.Cmd
 		if load {
 			cmd = pipe.Eval(ctx, text, keys, values...)
 		} else {
-			cmd = pipe.EvalSha(ctx, sha, keys, values...)
+			cmd = pipe.EvalSha(ctx, hex.EncodeToString(sum[:]), keys, values...)
 		}
 		var wait *goredis.Cmd
 		if replicas > 0 {
@@ -166,25 +185,25 @@ func askReplicas(ctx context.Context, o *goredis.Options, master string) (int, e
 	return len(known), err
 }
 
-// askSentinel asks a Sentinel for the master's address.
-func askSentinel(ctx context.Context, o *goredis.Options, master string) (string, error) {
+// askSentinel asks a Sentinel for the master's address. It names no nodes.
+func askSentinel(ctx context.Context, o *goredis.Options, master string) (addr string, nodes []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	if err := dial(ctx, o); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	c := goredis.NewSentinelClient(o)
 	defer c.Close()
 	found, err := c.GetMasterAddrByName(ctx, master).Result()
 	switch {
 	case errors.Is(err, goredis.Nil):
-		return "", fmt.Errorf("it knows no master %q", master)
+		return "", nil, fmt.Errorf("it knows no master %q", master)
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case len(found) != 2:
-		return "", fmt.Errorf("it answered %q", found)
+		return "", nil, fmt.Errorf("it answered %q", found)
 	}
-	return net.JoinHostPort(found[0], found[1]), nil
+	return net.JoinHostPort(found[0], found[1]), nil, nil
 }
 
 // askNode asks a cluster node which node has the key, and for the list of nodes.

@@ -27,12 +27,11 @@ func Temporary(err error) bool {
 	var answer goredis.Error
 	var header tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
-	var op *net.OpError
 	var network net.Error
 	switch {
 	case errors.As(err, &certificate) || errors.As(err, &header):
 		return false
-	case errors.As(err, &op) && strings.HasSuffix(op.Op, " error"): // an alert of TLS, "remote error"
+	case isAlert(err):
 		return false
 	case errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded):
@@ -47,4 +46,10 @@ func Temporary(err error) bool {
 		}
 	}
 	return false
+}
+
+// isAlert reports whether an error is an alert of TLS, "remote error".
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && strings.HasSuffix(op.Op, " error")
 }

@@ -15,19 +15,18 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // A Target is a parsed URL. The zero Target is none.
 type Target struct {
-	Namespace string
-	Kind      Kind
-	Options   goredis.Options // for data servers; Addr only where there is one
-	named     []string        // the URL's servers, Sentinels or cluster nodes, host:port
-	seeds     []string        // the servers to ask for the master, in order
-	Query     url.Values      // what the query has of own names, see Parse
-	master    string          // the Sentinels' name for it
-	sentinel  goredis.Options // for Sentinels
+	endpoint.Target // its Hosts are servers, Sentinels or cluster nodes
+	Kind            Kind
+	Options         goredis.Options // for data servers; Addr only where there is one
+	Custom          *tls.Config     // of connections with TLS, instead of what the URL says; nil = that
+	Query           url.Values      // what the query has of own names, see Parse
+	seeds           []string        // the servers to ask for the master, in order
+	master          string          // the Sentinels' name for it
+	sentinel        goredis.Options // for Sentinels
 }
 
 // A Kind says how the master is found.
@@ -71,9 +70,10 @@ func Parse(text, file, namespace string, own ...string) (t Target, err error) {
 		problems.Add("URL", "%w", err)
 	}
 	endpoint.CheckPassword(u.Password, file, &problems)
+	t.User, t.Password, t.PasswordFile = u.User, u.Password, file
 	if t.Options.Username, t.Options.Password = u.User, u.Password; file != "" {
 		t.Options.CredentialsProviderContext = func(context.Context) (string, string, error) {
-			password, err := secretfile.Password(file)
+			password, err := endpoint.Secret("", file)
 			return u.User, password, err
 		}
 	}
@@ -89,7 +89,7 @@ func (t *Target) read(u *endpoint.URL, namespace string, own []string) error {
 	if err != nil {
 		return errors.New("what follows ? cannot be read")
 	}
-	ours := append([]string{"ns", "sentinel_username", "sentinel_password"}, own...)
+	ours := slices.Concat([]string{"ns", "sentinel_username", "sentinel_password"}, endpoint.FileOptions, own)
 	mayStray := *u
 	if t.Kind = schemes[i].kind; schemes[i].base == "unix" {
 		mayStray.Path = ""
@@ -99,6 +99,11 @@ func (t *Target) read(u *endpoint.URL, namespace string, own []string) error {
 		return errors.New("a namespace has no braces")
 	}
 	if err := cmp.Or(mayStray.Stray(ours...), t.readServers(u)); err != nil {
+		return err
+	}
+	encrypted := slices.IndexFunc(schemes, func(s scheme) bool { return s.kind == t.Kind && s.base == "rediss" })
+	t.TLS = schemes[i].base == "rediss"
+	if err := t.ReadFiles(values, schemes[encrypted].name); err != nil {
 		return err
 	}
 	t.sentinel = goredis.Options{Network: "tcp", Username: values.Get(ours[1]), Password: values.Get(ours[2])}
@@ -117,15 +122,15 @@ func (t *Target) read(u *endpoint.URL, namespace string, own []string) error {
 		return fmt.Errorf("the URL: %s", strings.TrimPrefix(err.Error(), "redis: "))
 	}
 	t.Options, t.sentinel.TLSConfig = *options, options.TLSConfig
-	if t.Kind == Single && len(t.named) > 0 {
-		t.Options.Addr = t.named[0]
+	if t.Kind == Single && len(t.Hosts) > 0 {
+		t.Options.Addr = t.Hosts[0]
 	}
 	return nil
 }
 
 // readServers reads the hosts, and removes the master's name from the path.
 func (t *Target) readServers(u *endpoint.URL) error {
-	port := 6379
+	port := endpoint.RedisPort
 	switch {
 	case u.Scheme == "unix" && u.Path == "":
 		return errors.New("the URL names no socket: unix:///PATH")
@@ -136,44 +141,63 @@ func (t *Target) readServers(u *endpoint.URL) error {
 	case t.Kind == Cluster && u.Path != "" && u.Path != "0":
 		return errors.New("a cluster has no databases")
 	case t.Kind == Sentinels:
-		port = 26379
+		port = endpoint.SentinelPort
 		if t.master, u.Path, _ = strings.Cut(u.Path, "/"); t.master == "" {
 			return errors.New("the master's name is missing: redis+sentinel://HOSTS/NAME")
 		}
 	}
 	var errs []error
-	t.named, errs = u.Addresses(port)
-	t.seeds = t.named
+	t.Hosts, errs = u.Addresses(port)
+	t.seeds = t.Hosts
 	return cmp.Or(errs...)
 }
 
 // Where lists the servers in the URL.
 func (t *Target) Where() string {
-	servers := cmp.Or(strings.Join(t.named, ","), t.Options.Addr)
+	servers := cmp.Or(strings.Join(t.Hosts, ","), t.Options.Addr)
 	if t.Kind == Sentinels {
 		servers = t.master + " of " + servers
 	}
-	if t.Options.TLSConfig != nil {
+	if t.TLS {
 		servers += " with TLS"
 	}
 	return servers
 }
 
-// At makes the options for one of the URL's servers.
-func At(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
+// at makes the options for one of the URL's servers. It reads the files of TLS.
+func (t *Target) at(o goredis.Options, addr string) (*goredis.Options, error) {
 	o.Addr, o.NodeAddress = addr, ""
-	if o.TLSConfig != nil {
-		c := o.TLSConfig
-		if custom != nil {
-			c = custom
+	if t.TLS {
+		c, err := t.Custom.Clone(), error(nil)
+		if c == nil {
+			if c, err = t.Encryption(); err != nil {
+				return nil, err
+			}
+			c.InsecureSkipVerify = o.TLSConfig.InsecureSkipVerify
 		}
-		c = c.Clone()
-		if c.ServerName == "" || custom == nil {
+		if c.ServerName == "" {
 			c.ServerName, _, _ = net.SplitHostPort(addr)
 		}
 		o.TLSConfig = c
 	}
-	return plain(&o)
+	return plain(&o), nil
+}
+
+// Open finds the master, connects to it and checks that it may be used.
+func (t *Target) Open(ctx context.Context, key string, allowEviction bool) (*Link, error) {
+	addr, err := t.Find(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	o, err := t.at(t.Options, addr)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	l, err := open(ctx, o, allowEviction)
+	if err != nil {
+		t.Doubt()
+	}
+	return l, err
 }
 
 // maxNodes is how many cluster nodes are remembered besides those in the URL. Asking a dead one
@@ -182,38 +206,53 @@ const maxNodes = 32
 
 // Find asks Sentinels or cluster nodes for the master. The first seed that answers is asked first
 // next time.
-func (t *Target) Find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
+func (t *Target) Find(ctx context.Context, key string) (addr string, err error) {
 	if t.Kind == Single {
 		return t.Options.Addr, nil
 	}
-	var errs []error
-	for _, seed := range t.seeds {
-		var nodes []string
-		if t.Kind == Sentinels {
-			addr, err = askSentinel(ctx, At(t.sentinel, seed, custom), t.master)
-		} else {
-			addr, nodes, err = askNode(ctx, At(t.Options, seed, custom), key)
-		}
-		if err == nil {
-			t.learn(seed, nodes)
-			return addr, nil
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", seed, err))
+	ask, o := askNode, t.Options
+	if t.Kind == Sentinels {
+		ask, o, key = askSentinel, t.sentinel, t.master
 	}
-	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
+	var nodes []string
+	seed, err := t.askSeeds(o, func(o *goredis.Options) (err error) {
+		addr, nodes, err = ask(ctx, o, key)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("redis: no master found: %w", err)
+	}
+	t.learn(seed, nodes)
+	return addr, nil
 }
 
 // Replicas returns how many replicas of the master a Sentinel knows, also those that are away. The first one
 // that answers counts.
-func (t *Target) Replicas(ctx context.Context, custom *tls.Config) (n int, err error) {
+func (t *Target) Replicas(ctx context.Context) (n int, err error) {
+	_, err = t.askSeeds(t.sentinel, func(o *goredis.Options) (err error) {
+		n, err = askReplicas(ctx, o, t.master)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("redis: no Sentinel says which replicas it knows: %w", err)
+	}
+	return n, nil
+}
+
+// askSeeds asks one seed after another until one answers, and returns that one.
+func (t *Target) askSeeds(base goredis.Options, ask func(*goredis.Options) error) (string, error) {
 	var errs []error
 	for _, seed := range t.seeds {
-		if n, err = askReplicas(ctx, At(t.sentinel, seed, custom), t.master); err == nil {
-			return n, nil
+		o, err := t.at(base, seed)
+		if err == nil {
+			err = ask(o)
+		}
+		if err == nil {
+			return seed, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", seed, err))
 	}
-	return 0, fmt.Errorf("redis: no Sentinel says which replicas it knows: %w", errors.Join(errs...))
+	return "", errors.Join(errs...)
 }
 
 // learn makes new seeds: the server that answered, those in the URL, and the nodes that the answer
@@ -221,8 +260,8 @@ func (t *Target) Replicas(ctx context.Context, custom *tls.Config) (n int, err e
 // answers are forgotten.
 func (t *Target) learn(seed string, nodes []string) {
 	t.seeds = nil
-	for _, s := range slices.Concat([]string{seed}, t.named, nodes) {
-		if len(t.seeds) <= len(t.named)+maxNodes && !slices.Contains(t.seeds, s) {
+	for _, s := range slices.Concat([]string{seed}, t.Hosts, nodes) {
+		if len(t.seeds) <= len(t.Hosts)+maxNodes && !slices.Contains(t.seeds, s) {
 			t.seeds = append(t.seeds, s)
 		}
 	}

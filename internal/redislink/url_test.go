@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 )
 
 func TestURLs(t *testing.T) {
@@ -15,12 +17,17 @@ func TestURLs(t *testing.T) {
 		db                                    int
 		seeds                                 []string
 		tls                                   bool
+		files                                 endpoint.Files
 	}{
 		{url: "redis://h", addr: "h:6379", ns: "yaraus"},
 		{url: "redis://h:7/3?ns=x", addr: "h:7", ns: "x", db: 3},
 		{url: "redis://:p%40ss@h/0?ns=x", addr: "h:6379", ns: "x", password: "p@ss"},
 		{url: "redis://u:p@[::1]:7", addr: "[::1]:7", ns: "yaraus", user: "u", password: "p"},
 		{url: "rediss://h?ns=x", addr: "h:6379", ns: "x", tls: true},
+		{url: "rediss://h?ns=x&ca=/c&cert=/d&key=/e", addr: "h:6379", ns: "x", tls: true,
+			files: endpoint.Files{CA: "/c", Cert: "/d", Key: "/e"}},
+		{url: "rediss+sentinel://a/main?ca=/a@b", ns: "yaraus", seeds: []string{"a:26379"}, master: "main", tls: true,
+			files: endpoint.Files{CA: "/a@b"}},
 		{url: "unix:///run/redis.sock?db=2&ns=x", addr: "/run/redis.sock", ns: "x", db: 2},
 		{url: "rediscluster://a:1,b:2,c?ns=x", ns: "x", seeds: []string{"a:1", "b:2", "c:6379"}},
 		{url: "redisclusters://u:p@a", ns: "yaraus", seeds: []string{"a:6379"}, user: "u", password: "p", tls: true},
@@ -37,13 +44,15 @@ func TestURLs(t *testing.T) {
 		if err != nil || got.Namespace != c.ns || o.DB != c.db || o.Username != c.user || o.Password != c.password ||
 			got.master != c.master ||
 			!slices.Equal(got.seeds, c.seeds) || (o.TLSConfig != nil) != c.tls ||
-			got.Kind == Single && o.Addr != c.addr {
+			got.TLS != c.tls || got.Files != c.files || got.Kind == Single && o.Addr != c.addr {
 			t.Errorf("%s: %+v, %v", c.url, got, err)
 		}
 	}
 	for _, bad := range []string{
 		"", "h:6379", "http://h", "redis://a,b", "redis://h/x", "redis://h?nonsense=1", "redis://h?ns=%zz",
 		"redis://h?ns={x}", "redis+sentinel://a",
+		"redis://h?ca=/c", "unix:///s?ca=/c", "rediss://h?cert=/c", "rediss://h?key=/c",
+		"rediss://h?ca=", "rediss://h?ca=/a&ca=/b",
 		"redis+sentinel:///main", "rediscluster://a/3", "rediscluster://", "redis://user:secret@h:port", "unix://?db=1",
 	} {
 		if got, err := Parse(bad, "", "yaraus"); err == nil {
@@ -86,16 +95,18 @@ func TestTLSNamesTheServerItTalksTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := At(target.Options, "10.0.0.7:6379", nil); o.TLSConfig.ServerName != "10.0.0.7" {
-		t.Error(o.TLSConfig.ServerName)
-	}
-	if o := At(target.Options, "10.0.0.7:6379",
-		&tls.Config{ServerName: "redis.example"}); o.TLSConfig.ServerName != "redis.example" {
-		t.Error(o.TLSConfig.ServerName)
+	for _, c := range []struct {
+		custom *tls.Config
+		want   string
+	}{{nil, "10.0.0.7"}, {&tls.Config{}, "10.0.0.7"}, {&tls.Config{ServerName: "redis.example"}, "redis.example"}} {
+		target.Custom = c.custom
+		if o, err := target.at(target.Options, "10.0.0.7:6379"); err != nil || o.TLSConfig.ServerName != c.want {
+			t.Errorf("%+v, %v, want %s", o, err, c.want)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := target.Find(ctx, "k", nil); err == nil {
+	if _, err := target.Find(ctx, "k"); err == nil {
 		t.Error("found a master")
 	}
 }

@@ -2,7 +2,6 @@ package redislink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"time"
 
@@ -13,9 +12,8 @@ import (
 // Only the goroutine that has the turn, in Take, uses it.
 type Wire struct {
 	Target        Target
-	Key           string      // in a cluster, the node that has it is the master
-	TLS           *tls.Config // for URLs with TLS; nil = the system's certificates
-	AllowEviction bool        // accept a server that may evict keys
+	Key           string // in a cluster, the node that has it is the master
+	AllowEviction bool   // accept a server that may evict keys
 
 	Turn    turns.Turn
 	Link    *Link // nil while there is none
@@ -32,8 +30,8 @@ const trust = time.Second
 var errClosed = errors.New("redis: the store is closed")
 
 // NewWire makes a Wire that is not connected yet.
-func NewWire(t Target, key string, custom *tls.Config, allowEviction bool) *Wire {
-	return &Wire{Target: t, Key: key, TLS: custom, AllowEviction: allowEviction, Turn: turns.New(), where: t.Where()}
+func NewWire(t Target, key string, allowEviction bool) *Wire {
+	return &Wire{Target: t, Key: key, AllowEviction: allowEviction, Turn: turns.New(), where: t.Where()}
 }
 
 // Where lists the servers in the URL. It does not need the turn.
@@ -45,7 +43,7 @@ func Take[T any](ctx context.Context, w *Wire, f func(*Link) (v T, heard func(),
 }
 
 // connect returns the Link, and makes one if there is none.
-func (w *Wire) connect(ctx context.Context) (*Link, error) {
+func (w *Wire) connect(ctx context.Context) (_ *Link, err error) {
 	if w.closed {
 		return nil, errClosed
 	}
@@ -54,12 +52,7 @@ func (w *Wire) connect(ctx context.Context) (*Link, error) {
 		w.Target.Doubt()
 	}
 	if w.Link == nil {
-		addr, err := w.Target.Find(ctx, w.Key, w.TLS)
-		if err != nil {
-			return nil, err
-		}
-		if w.Link, err = Open(ctx, At(w.Target.Options, addr, w.TLS), w.AllowEviction); err != nil {
-			w.Target.Doubt()
+		if w.Link, err = w.Target.Open(ctx, w.Key, w.AllowEviction); err != nil {
 			return nil, err
 		}
 		w.opened, w.suspect = time.Now(), false

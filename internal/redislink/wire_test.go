@@ -16,7 +16,7 @@ func TestASuspectMasterIsLookedForAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWire(target, "key", nil, false)
+	w := NewWire(target, "key", false)
 	defer w.Close()
 	link := func(suspect bool) *Link {
 		t.Helper()

@@ -5,6 +5,7 @@ package stores
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,8 +31,8 @@ type Settings struct {
 	workerid.Terms
 
 	Redis redis.Options // for Redis only; must be zero with any other store
-	// CAS is for ZooKeeper and etcd; Redis takes its PasswordFile too. Addr has a meaning for these
-	// two only, Boot is filled in.
+	// CAS is for ZooKeeper and etcd; Redis takes its files too. Addr has a meaning for these two only, Boot is
+	// filled in.
 	CAS cas.Options
 }
 
@@ -92,7 +93,7 @@ var (
 )
 
 func ofRedis(s Settings) workerid.Leases {
-	s.giveRedisPassword()
+	s.adaptToRedis()
 	u, err := endpoint.Split(s.URL)
 	// what -redis has always meant; with other flags, another store may run here
 	if s.Only != "" && err == nil && slices.Contains(redis.Schemes()[:2], u.Scheme) && u.DefaultHost("localhost") {
@@ -109,10 +110,20 @@ func ofEtcd(s Settings) workerid.Leases {
 	return etcd.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.CAS}}
 }
 
-// giveRedisPassword moves what -store-password-file says to where Redis looks for it.
-func (s *Settings) giveRedisPassword() {
+// adaptToRedis moves what -store-password-file, -store-ca, -store-cert and -store-key say to where Redis looks for it.
+func (s *Settings) adaptToRedis() {
 	if s.Redis.PasswordFile == "" {
 		s.Redis.PasswordFile, s.CAS.PasswordFile = s.CAS.PasswordFile, ""
+	}
+	u, err := endpoint.Split(s.URL)
+	if err != nil {
+		return // the files stay, and are refused too
+	}
+	for i, file := range []*string{&s.CAS.CAFile, &s.CAS.CertFile, &s.CAS.KeyFile} {
+		if *file != "" {
+			u.Query = strings.TrimPrefix(u.Query+"&"+endpoint.FileOptions[i]+"="+url.QueryEscape(*file), "&")
+			s.URL, *file = u.String(), ""
+		}
 	}
 }
 
@@ -170,7 +181,7 @@ func (s Settings) Validate() error {
 		return problems.Err()
 	}
 	if mine.options == redisOptions {
-		s.giveRedisPassword()
+		s.adaptToRedis()
 	}
 	for _, other := range []*options{redisOptions, casOptions} {
 		for _, field := range given(other.of(&s)) {

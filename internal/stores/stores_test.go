@@ -13,6 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/test/memstore"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
@@ -127,7 +128,7 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 		url, kind     string
 		redis, others []string
 	}{{"mem://here", "memory", ofRedis, ofCAS}, {"memcas://here", "memcas", ofRedis, nil},
-		{"redis://here", "Redis", nil, ofCAS}} {
+		{"rediss://here", "Redis", nil, ofCAS[:1]}} {
 		found := map[string][]string{}
 		s.URL = c.url
 		for _, p := range problem.Of(s.Validate()) {
@@ -185,9 +186,53 @@ func TestWhereDaemonsAreAnnounced(t *testing.T) {
 		"etcd://h":                           "[h:9]",
 		"etcd://u:p@a:1,b,[::1],[::2]:2/x,y": "[a:1 b:9 [::1]:9 [::2]:2]",
 		"zookeeper://u:p@q@a:1?ns=b,c":       "[a:1]",
+		"redis+sentinel://u:p@a:1,b/main/2":  "[a:1 b:9]",
+		"rediscluster://a:1,b:2/?ns=n":       "[a:1 b:2]",
+		"unix:///run/redis.sock?db=2":        "[]",
 	} {
 		if got := fmt.Sprint(settings(url).Hosts()); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
+	}
+}
+
+// TestRedisWantsACertificate: every setting that takes a URL of Redis can name the files of TLS in it, and -store has
+// flags for them too.
+func TestRedisWantsACertificate(t *testing.T) {
+	server := redistest.StartTLS(t)
+	url := "rediss://" + server.Addr + "/0?ns=x"
+	byFlag := settings(url)
+	byFlag.CAS = cas.Options{CAFile: server.Cert, CertFile: server.Cert, KeyFile: server.Key}
+	byURL := settings(url + "&" + server.Query())
+	byURL.Now, byFlag.Now = nil, nil
+	for _, s := range []Settings{settings(url + "&ca=" + server.Cert), byURL, byFlag} {
+		if err := errors.Join(s.Validate(), s.ReadSecrets()); err != nil {
+			t.Fatal(err)
+		}
+		admin, err := OpenAdmin(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = admin.List(t.Context())
+		admin.Close()
+		want := "not initialised"
+		if !strings.Contains(s.URL, "cert=") && s.CAS.CertFile == "" {
+			want = "certificate required"
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", s.URL, err, want)
+		}
+	}
+	c := Counters{URL: byURL.URL, Operator: true}
+	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
+		t.Fatal(err)
+	}
+	sequences, err := c.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sequences.Close()
+	if all, err := sequences.List(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
 	}
 }

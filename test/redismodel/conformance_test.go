@@ -410,12 +410,7 @@ func (h *history) callReal(c script.Call) (v any, err error) {
 	for _, a := range append(c.Args(), info, strconv.FormatInt(h.now, 10)) {
 		args = append(args, a)
 	}
-	s := script.Load(c.Script())
-	s = script.New(s.Name, disguise+s.Text)
-	reply, err := h.real.EvalSha(context.Background(), s.SHA, h.keys, args...).Result()
-	if err != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = h.real.Eval(context.Background(), s.Text, h.keys, args...).Result()
-	}
+	reply, err := h.real.Eval(context.Background(), disguise+script.Text(c.Script()), h.keys, args...).Result()
 	if err != nil {
 		if r, ok := script.ParseRefusal(err.Error()); ok {
 			err = r

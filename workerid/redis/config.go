@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -31,12 +30,13 @@ type Config struct {
 	//	unix:///path?db=N
 	//
 	// The query may also have sentinel_username and sentinel_password, the credentials for the
-	// Sentinels themselves, and options of go-redis.
+	// Sentinels themselves; with TLS ca=FILE, the authorities of the servers' certificates, by default the
+	// system's, and cert=FILE&key=FILE, this client's, read again for each connection; and options of go-redis.
 	URL string
 
 	workerid.Terms
 	Options
-	TLS *tls.Config // for URLs with TLS; nil = the system's certificates
+	TLS *tls.Config // for URLs with TLS, instead of the files that they name; nil = those
 }
 
 // Options are the settings that only this kind of store has.
@@ -77,7 +77,9 @@ func (c Config) Pool() string {
 
 // target says where the pool is and how to log in.
 func (c Config) target() (redislink.Target, error) {
-	return redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace)
+	t, err := redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace)
+	t.Custom = c.TLS
+	return t, err
 }
 
 // Validate returns everything that is wrong with the settings; see workerid.SettingErrors. Open
@@ -104,7 +106,8 @@ func (c Config) Validate() error {
 // ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
 // the same form as Validate.
 func (c Config) ReadSecrets() error {
-	return endpoint.Target{PasswordFile: c.PasswordFile}.ReadSecrets(nil)
+	t, _ := c.target()
+	return t.ReadSecrets(nil)
 }
 
 // check is done by Open and Init.

@@ -163,15 +163,7 @@ func (r *raus) drop(at string) bool {
 }
 
 func (r *raus) connect(ctx context.Context, key string) (*redislink.Link, error) {
-	addr, err := r.target.Find(ctx, key, r.c.TLS)
-	if err != nil {
-		return nil, err
-	}
-	l, err := redislink.Open(ctx, redislink.At(r.target.Options, addr, r.c.TLS), r.c.AllowEviction)
-	if err != nil {
-		r.target.Doubt()
-	}
-	return l, err
+	return r.target.Open(ctx, key, r.c.AllowEviction)
 }
 
 func (r *raus) close() {

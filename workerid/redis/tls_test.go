@@ -4,8 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
@@ -15,23 +16,55 @@ import (
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	roots, err := selfsigned.Write(cert, key, 1)
-	if err != nil {
+	s := redistest.StartTLS(t, "--tls-auth-clients", "no", "--requirepass", "secret")
+	w := worldOf(t, s.Server)
+	w.config.URL = "rediss://:secret@" + s.Addr + "/0?ns=x"
+	var unknown x509.UnknownAuthorityError
+	if err := w.daemon().tryAcquire(redislink.Patience); !errors.As(err, &unknown) {
+		t.Error(err)
+	}
+	w.config.TLS = &tls.Config{RootCAs: s.Roots}
+	w.keepTheirIDs(w.holders(2))
+}
+
+// A server that lets in nobody without a certificate: the URL names one, which is read again for each
+// connection. raus' locks have a connection of their own.
+func TestClientCertificate(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTLS(t)
+	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	put := func(fromCert, fromKey string) {
+		t.Helper()
+		for from, to := range map[string]string{fromCert: cert, fromKey: key} {
+			if text, err := os.ReadFile(from); err != nil || os.WriteFile(to, text, 0o600) != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(s.Cert, s.Key)
+	w := worldOf(t, s.Server)
+	w.config.HoldRaus = "raus"
+	w.config.URL = "rediss://" + s.Addr + "/0?ns=x&ca=" + s.Cert
+	err := w.daemon().tryAcquire(redislink.Patience)
+	if err == nil || !strings.Contains(err.Error(), "certificate required") {
+		t.Error(err)
+	}
+	w.config.URL += "&cert=" + cert + "&key=" + key
+	w.keepTheirIDs(w.holders(2))
+
+	other := t.TempDir()
+	if _, err := selfsigned.Write(other+"/cert", other+"/key", 2); err != nil {
 		t.Fatal(err)
 	}
-	port := redistest.FreePort(t)
-	s := redistest.Start(t, "--port", "0", "--tls-port", fmt.Sprint(port), "--tls-auth-clients", "no", "--requirepass",
-		"secret",
-		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	w := worldOf(t, s)
-	w.config.URL = fmt.Sprintf("rediss://:secret@127.0.0.1:%d/0?ns=x", port)
-	var unknown x509.UnknownAuthorityError
-	redistest.Until(t, "the server answers", func() bool {
-		err := w.daemon().tryAcquire(redislink.Patience)
-		return errors.As(err, &unknown)
-	})
-	w.config.TLS = &tls.Config{RootCAs: roots}
-	w.keepTheirIDs(w.holders(2))
+	put(other+"/cert", other+"/key")
+	if _, err := w.pool().List(t.Context()); err == nil {
+		t.Error("a certificate of another authority is enough")
+	}
+	put(s.Cert, s.Key)
+	if _, err := w.pool().List(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if os.Remove(key); w.config.ReadSecrets() == nil {
+		t.Error("the key is missing, and ReadSecrets says nothing")
+	}
 }

@@ -14,9 +14,8 @@ import (
 type wire struct {
 	*redislink.Wire
 	keys    []string
-	needed  int // replicas to wait for
-	scripts map[string]script.Script
-	prepare func(script.Call) (script.Script, []string) // what is sent for a call; load
+	needed  int                                                 // replicas to wait for
+	prepare func(text string, args []string) (string, []string) // what is sent for a call; nil = just that
 }
 
 // looked is the end of the error text for a missing pool.
@@ -26,27 +25,17 @@ func (w *wire) looked() string {
 
 func newWire(c Config, t redislink.Target) *wire {
 	keys := script.Keys(t.Namespace, t.Kind == redislink.Cluster)
-	w := &wire{Wire: redislink.NewWire(t, keys[0], c.TLS, c.AllowEviction), keys: keys, needed: c.Replicas,
-		scripts: map[string]script.Script{}}
-	w.prepare = w.load
-	return w
-}
-
-// load returns a call's script and arguments.
-func (w *wire) load(c script.Call) (script.Script, []string) {
-	s, ok := w.scripts[c.Script()]
-	if !ok {
-		s = script.Load(c.Script())
-		w.scripts[s.Name] = s
-	}
-	return s, c.Args()
+	return &wire{Wire: redislink.NewWire(t, keys[0], c.AllowEviction), keys: keys, needed: c.Replicas}
 }
 
 // run carries out a call. After any error except a refusal it closes the link, because the master may
 // have moved.
 func (w *wire) run(c script.Call) (reply any, have int, err error) {
-	s, args := w.prepare(c)
-	reply, have, err = w.Link.Run(s.Text, s.SHA, w.keys, args, w.needed)
+	text, args := script.Text(c.Script()), c.Args()
+	if w.prepare != nil {
+		text, args = w.prepare(text, args)
+	}
+	reply, have, err = w.Link.Run(text, w.keys, args, w.needed)
 	err = refusal(err)
 	if err != nil && (!certain(err) || errors.Is(err, script.ErrNotMaster)) {
 		w.Drop()

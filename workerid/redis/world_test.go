@@ -114,9 +114,8 @@ func (w *world) fake(wire *wire) {
 	if w.real {
 		return
 	}
-	wire.prepare = func(c script.Call) (script.Script, []string) {
-		s, args := wire.load(c)
-		return script.New(s.Name, fakeTime+s.Text), append(args, strconv.FormatInt(w.redisNow(), 10))
+	wire.prepare = func(text string, args []string) (string, []string) {
+		return fakeTime + text, append(args, strconv.FormatInt(w.redisNow(), 10))
 	}
 }
 

@@ -1,9 +1,7 @@
 package script
 
 import (
-	"crypto/sha1"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 )
@@ -11,22 +9,8 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
-// A Script runs inside Redis, in one atomic step.
-type Script struct {
-	Name string
-	Text string
-	SHA  string // its name for EVALSHA
-}
-
-// New makes a script with this text.
-func New(name, text string) Script {
-	sum := sha1.Sum([]byte(text))
-	return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
-}
-
-// Load returns a script of this package by its file's name, without .lua.
-func Load(name string) Script {
-	text := ""
+// Text returns a script of this package by its file's name, without .lua. It runs inside Redis, in one atomic step.
+func Text(name string) (text string) {
 	for _, part := range []string{"common", name} {
 		b, err := sources.ReadFile(part + ".lua")
 		if err != nil {
@@ -34,7 +18,7 @@ func Load(name string) Script {
 		}
 		text += string(b)
 	}
-	return New(name, text)
+	return text
 }
 
 // Keys returns the keys of a pool, in the order in which the scripts take them. In a cluster all of
@@ -53,7 +37,7 @@ type Terms struct {
 	// how far a window reaches into the future. 0: an operator; the pool's own lease and Epsilon
 	// apply
 	Lease    int64
-	MaxLease int64 // the longest lease of anybody who uses the pool
+	MaxLease int64 // the longest lease of any program that uses the pool
 	MaxSkew  int64 // between the server's clock and a daemon's
 	Epsilon  int64 // between any two clocks, with some margin
 	// how many must have a grant before it counts; the pool's own number takes precedence.
