@@ -8,6 +8,7 @@ package announce
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"os"
 	"reflect"
@@ -24,13 +25,14 @@ const (
 	writeTimeout = time.Second            // of a call to the store
 )
 
-// AnnouncerConfig holds the settings of an Announcer. All are required.
+// AnnouncerConfig holds the settings of an Announcer. All but Again are required.
 type AnnouncerConfig struct {
 	Directory workerid.Directory
 	Name      string // see NewName
 	// State returns what is true now, without At, which is filled in. It must not wait.
 	State func() announcement.Announcement
-	Now   func() int64 // Unix ms
+	Now   func() int64  // Unix ms
+	Again time.Duration // the store forgets what is not written again so often; 0 = it keeps it for the session
 	Log   *slog.Logger
 }
 
@@ -40,11 +42,14 @@ type Announcer struct {
 	changed         chan struct{} // wakes Run
 	leaving         atomic.Bool   // never ready again
 	written, failed atomic.Uint64
+	refusal         atomic.Pointer[string] // see Refusal
 
 	// turn has an element while no call to the store is under way, so that texts arrive in order. The
 	// goroutine that took the element owns the fields below.
 	turn    chan struct{}
 	said    *announcement.Announcement // what was written last, without its time; nil = nothing
+	at      time.Time                  // of the last call
+	pause   time.Duration              // so long the store wants no other one
 	unknown bool                       // the last call failed
 	ended   bool
 }
@@ -107,7 +112,10 @@ func (a *Announcer) Look() {
 
 // news says whether the store does not have this yet. It formats nothing: it is asked for every second.
 func (a *Announcer) news(s announcement.Announcement) bool {
-	return a.unknown || a.said == nil || !reflect.DeepEqual(s, *a.said)
+	if a.unknown && time.Since(a.at) < a.pause {
+		return false
+	}
+	return a.unknown || a.said == nil || a.Again != 0 && time.Since(a.at) >= a.Again || !reflect.DeepEqual(s, *a.said)
 }
 
 // state is what to announce, without the time.
@@ -144,11 +152,19 @@ func (a *Announcer) tell(ctx context.Context) (ready bool, _ error) {
 		return s.Ready, nil
 	}
 	said := s
-	s.At = a.Now()
+	s.At, a.at, a.pause = a.Now(), time.Now(), 0
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := a.Directory.Announce(ctx, a.Name, s.String()); err != nil {
 		a.failed.Add(1)
+		if hint := interface{ RetryAfter() time.Duration }(nil); errors.As(err, &hint) {
+			a.pause = hint.RetryAfter()
+		}
+		a.refusal.Store(nil)
+		if r := (interface{ Reason() string })(nil); errors.As(err, &r) {
+			reason := r.Reason()
+			a.refusal.Store(&reason)
+		}
 		if !a.unknown {
 			a.Log.Warn("announcement not written: clients may not find this daemon", "error", err)
 		}
@@ -156,9 +172,20 @@ func (a *Announcer) tell(ctx context.Context) (ready bool, _ error) {
 		return false, err
 	}
 	a.written.Add(1)
-	a.Log.Info("announced", "name", a.Name, "addr", s.Addr, "ready", s.Ready, "worker_ids", s.Workers)
+	a.refusal.Store(nil)
+	if a.unknown || a.said == nil || !reflect.DeepEqual(said, *a.said) {
+		a.Log.Info("announced", "name", a.Name, "addr", s.Addr, "ready", s.Ready, "worker_ids", s.Workers)
+	}
 	a.said, a.unknown = &said, false
 	return s.Ready, nil
+}
+
+// Refusal returns why the store refused the last announcement, or "" if it did not. Anybody may read it.
+func (a *Announcer) Refusal() string {
+	if reason := a.refusal.Load(); reason != nil {
+		return *reason
+	}
+	return ""
 }
 
 // Counts returns how many announcements were written, and how many calls failed, since the start.

@@ -3,6 +3,7 @@ package announce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -105,13 +106,17 @@ func (s *state) set(ready bool, workers ...uint64) {
 }
 
 // announcing runs an Announcer of a daemon that is not ready.
-func announcing(t *testing.T) (*Announcer, *directory, *state, func()) {
+func announcing(t *testing.T, change ...func(*AnnouncerConfig)) (*Announcer, *directory, *state, func()) {
 	dir, s := new(directory), &state{a: announcement.Announcement{Addr: "h:1", Version: "3.0.0", Fingerprint: "f"}}
-	a := NewAnnouncer(AnnouncerConfig{
+	c := AnnouncerConfig{
 		Directory: dir, Name: NewName(), State: s.get, Now: func() int64 {
 			return time.Now().UnixMilli()
 		}, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	a := NewAnnouncer(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { a.Run(ctx) })
@@ -222,6 +227,84 @@ func TestAnAnnouncementThatFailsIsTriedAgain(t *testing.T) {
 		synctest.Wait()
 		if e := dir.entry(t, a.Name); dir.called() != before+1 || e.Ready {
 			t.Errorf("after the outage %d calls, and %+v", dir.called()-before, e)
+		}
+	})
+}
+
+// TestAStoreThatForgets is told again, without a word in the log, and not after the end.
+func TestAStoreThatForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		a, dir, s, stop := announcing(t, func(c *AnnouncerConfig) {
+			c.Again, c.Log = 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		defer stop()
+		s.set(true, 7)
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		before := dir.called()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := dir.called() - before; n != 6 {
+			t.Errorf("told again %d times in a minute", n)
+		}
+		if n := strings.Count(log.String(), "announced"); n != 2 { // not ready, and ready
+			t.Errorf("%d lines: %s", n, log.String())
+		}
+		if err := a.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before = dir.called()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := dir.called() - before; n != 0 {
+			t.Errorf("told %d times after the end", n)
+		}
+	})
+}
+
+// forbidden is a refusal that lasts.
+type forbidden struct{}
+
+func (forbidden) Error() string             { return "no right" }
+func (forbidden) RetryAfter() time.Duration { return 10 * time.Minute }
+func (forbidden) Reason() string            { return "no right for anybody" }
+
+// TestAStoreThatSaysWhenToTryAgain is not asked before.
+func TestAStoreThatSaysWhenToTryAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, dir, s, stop := announcing(t)
+		defer stop()
+		dir.set(fmt.Errorf("store: %w", forbidden{}), false)
+		s.set(true, 7)
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		before := dir.called()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := dir.called() - before; n < 5 || n > 6 {
+			t.Errorf("%d calls in an hour", n)
+		}
+		if got := a.Refusal(); got != "no right for anybody" {
+			t.Errorf("it is refused because of %q", got)
+		}
+		dir.set(errors.New("no answer"), false)
+		time.Sleep(10*time.Minute + lookEvery)
+		synctest.Wait()
+		if got := a.Refusal(); got != "" {
+			t.Errorf("without an answer it is refused because of %q", got)
+		}
+		dir.set(fmt.Errorf("store: %w", forbidden{}), false)
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		dir.set(nil, false)
+		time.Sleep(10*time.Minute + lookEvery)
+		synctest.Wait()
+		if e := dir.entry(t, a.Name); !e.Ready {
+			t.Errorf("with the right it announced %+v", e)
+		}
+		if got := a.Refusal(); got != "" {
+			t.Errorf("with the right it is refused because of %q", got)
 		}
 	})
 }

@@ -127,7 +127,7 @@ func (c *Config) windows() windows.Config {
 				return stores.Open(s)
 			},
 			Flag: s.Flag(), Min: s.Min, Max: s.Max, Lease: s.Lease, Heartbeat: s.Interval(), Watch: s.Watch(),
-			Announces: s.Announces(), Fingerprint: s.Fingerprint(), Pool: s.Pool,
+			Announces: s.Announces(), Compares: s.Compares(), Fingerprint: s.Fingerprint(), Pool: s.Pool,
 		}
 	}
 	if !c.unreachable() {

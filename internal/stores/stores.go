@@ -53,6 +53,7 @@ type kind struct {
 	leases    func(Settings) workerid.Leases // of worker ids; nil = it keeps none
 	options   *options                       // of leases, perhaps shared with other kinds; nil = none
 	announces bool                           // its leases are a workerid.Directory
+	compares  bool                           // and daemons compare the clocks of those announced there by default
 
 	sequences func(Counters) ledger // nil = it keeps none
 	strict    bool                  // those with order=strict too
@@ -69,10 +70,10 @@ const database = "SQL"
 var kindsOfStores = []kind{
 	{name: "files", schemes: []string{"file"}, sequences: inFiles, strict: true},
 	{name: "Redis", schemes: redis.Schemes(), logTo: redis.LogTo, leases: ofRedis, options: redisOptions,
-		sequences: inRedis, lossy: line.Check},
+		announces: true, sequences: inRedis, lossy: line.Check},
 	{name: "ZooKeeper", schemes: zookeeper.Schemes(), logTo: zookeeper.LogTo, leases: ofZooKeeper,
-		options: casOptions, announces: true},
-	{name: "etcd", schemes: etcd.Schemes(), leases: ofEtcd, options: casOptions, announces: true,
+		options: casOptions, announces: true, compares: true},
+	{name: "etcd", schemes: etcd.Schemes(), leases: ofEtcd, options: casOptions, announces: true, compares: true,
 		sequences: inEtcd, strict: true, users: true},
 	{name: database, schemes: sql.Schemes(), sequences: inSQL},
 }
@@ -156,6 +157,12 @@ func (s *Settings) find() (*kind, error) {
 func (s Settings) Announces() bool {
 	k, err := s.find()
 	return err == nil && k.announces
+}
+
+// Compares reports whether daemons compare the clocks of those that are announced in the store by default.
+func (s Settings) Compares() bool {
+	k, err := s.find()
+	return err == nil && k.compares
 }
 
 // Hosts returns the host:port of a URL of a store that Announces. A host without a port gets any: it
@@ -263,7 +270,7 @@ func (s Settings) Interval() time.Duration {
 
 // Watch is how long a newcomer watches the pool before it gets a worker id.
 func (s Settings) Watch() time.Duration {
-	if k, err := s.find(); err == nil && k.announces {
+	if k, err := s.find(); err == nil && k.options == casOptions {
 		return pool.WatchOf(cas.BestHeartbeat(s.WithDefaults().Lease), cas.DefaultTimeout)
 	}
 	return 0

@@ -168,10 +168,13 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 // TestWhereDaemonsAreAnnounced: the stores that say so are those that can, and their hosts are known.
 func TestWhereDaemonsAreAnnounced(t *testing.T) {
 	for url, want := range map[string]bool{
-		"redis://h/0": false, "rediss://h": false, "etcd://h": true, "etcds://h:1/p?ns=n": true, "zookeeper://h": true,
+		"redis://h/0": true, "rediss://h": true, "etcd://h": true, "etcds://h:1/p?ns=n": true, "zookeeper://h": true,
 		"zookeepers://h/c": true, "foo://h": false, "": false,
 	} {
 		s := settings(url)
+		if compares := want && !strings.HasPrefix(url, "redis"); s.Compares() != compares {
+			t.Errorf("%s: that clocks are compared by default is %v", url, !compares)
+		}
 		if s.Announces() != want {
 			t.Errorf("%s: %v", url, !want)
 		}

@@ -84,6 +84,7 @@ type Store struct {
 	Heartbeat time.Duration // mean time between two extensions of a lease
 	Watch     time.Duration // how long a newcomer watches the pool before it gets a worker id
 	Announces bool          // its workerid.Backend is a workerid.Directory
+	Compares  bool          // and the clocks of those announced there are compared by default
 	// Fingerprint is what all users of the pool have in common; it is announced.
 	Fingerprint string
 	// Pool returns the name of the pool, for figures; nil = it has none.
@@ -189,7 +190,7 @@ func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 
 // validatePeers checks the settings about announcements.
 func (c *Config) validatePeers(wrong func(field, format string, args ...any)) {
-	const only = "only ZooKeeper and etcd have a place for announcements: -store zookeeper://... or etcd://..."
+	const only = "only stores from which worker ids are leased have a place for announcements: -store URL"
 	able := c.Store.Announces
 	switch c.Announce {
 	case "", off:
@@ -215,7 +216,9 @@ func (c *Config) validatePeers(wrong func(field, format string, args ...any)) {
 }
 
 // ChecksPeers reports whether peers are asked for their clocks.
-func (c *Config) ChecksPeers() bool { return c.Store.Announces && c.PeerCheck != "off" }
+func (c *Config) ChecksPeers() bool {
+	return c.Store.Announces && c.PeerCheck != off && (c.PeerCheck != "" || c.Store.Compares)
+}
 
 // checkTime says why no id can hold this Unix ms, and the likely cause.
 func (c *Config) checkTime(ms int64) error {

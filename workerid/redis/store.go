@@ -20,7 +20,8 @@ type Store struct {
 	c     Config
 	terms script.Terms
 	wire  *wire
-	raus  *raus // nil unless Config.HoldRaus
+	peers string // key of the announced daemons' names
+	raus  *raus  // nil unless Config.HoldRaus
 
 	memory script.Memory // used only by the holder of the wire's turn
 	warned map[string]bool
@@ -51,7 +52,7 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{c: c, terms: c.terms(), wire: newWire(c, t), warned: map[string]bool{}}
+	s := &Store{c: c, terms: c.terms(), wire: newWire(c, t), peers: peersKey(t), warned: map[string]bool{}}
 	if c.HoldRaus != "" {
 		s.raus = newRaus(c, t)
 	}
