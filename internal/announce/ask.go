@@ -20,6 +20,7 @@ const (
 	askTimeout = time.Second // from dialing to the last line
 	maxLine    = 4 << 10     // bytes
 	maxAnswer  = 256 << 10   // bytes of all lines together
+	maxWord    = 64          // bytes of a version or an address
 )
 
 // An Asker asks a daemon for its statistics.
@@ -28,9 +29,9 @@ type Asker struct {
 	// Login returns a user and the password; nil = there is none. It is asked for only when a peer
 	// wants a login.
 	Login func() (user, password string, err error)
-	// Secret: the login is sent over TLS only.
-	Secret bool
-	TLS    func() (*tls.Config, error) // for peers that encrypt; the name of the host is added
+	// Secret: the login is sent over TLS only. Near: or to this host; others may write addresses into the store.
+	Secret, Near bool
+	TLS          func() (*tls.Config, error) // for peers that encrypt; the name of the host is added
 }
 
 // A Reply is what a peer says of itself. What it did not say is zero.
@@ -39,15 +40,44 @@ type Reply struct {
 	Ahead       time.Duration
 	Workers     []uint64 // whose leases it holds
 	Fingerprint string
+
+	Version string         // printable ASCII without spaces
+	Ready   *bool          // it issues ids
+	Up      time.Duration  // since its start
+	Left    *time.Duration // of its shortest window that has an end
+	Groups  *int           // of sequences in strict order that it leads
+	// HTTPBind and HTTPPort are where its status page is: an address or NULL, which is all. Empty = not known.
+	HTTPBind string
+	HTTPPort int
 }
 
 var (
-	errNoLogin  = errors.New("it wants a login: -forward-user says which")
-	errPlain    = errors.New("it wants a login and does not encrypt, as this daemon does: no password is sent")
-	errNoTime   = errors.New("its statistics have no time")
-	errTooLong  = fmt.Errorf("its answer is longer than %d bytes, or a line than %d", maxAnswer, maxLine)
-	errNotStats = errors.New("it does not answer as a memcached server does")
+	errNoLogin    = errors.New("it wants a login: -forward-user says which")
+	errPlain      = errors.New("it wants a login and does not encrypt: no password is sent")
+	errNoPassword = errors.New("it wants a login")
+	errRefused    = errors.New("login refused")
+	errNoTime     = errors.New("its statistics have no time")
+	errTooLong    = fmt.Errorf("its answer is longer than %d bytes, or a line than %d", maxAnswer, maxLine)
+	errNotStats   = errors.New("it does not answer as a memcached server does")
 )
+
+// Trouble says in words of our own why a peer could not be asked. Unlike the error, it has no users and no texts of
+// the peer.
+func Trouble(err error) string {
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, errNoLogin) || errors.Is(err, errPlain) || errors.Is(err, errNoPassword):
+		return "wants a login"
+	case errors.Is(err, errRefused):
+		return "login refused"
+	case errors.Is(err, errNoTime) || errors.Is(err, errTooLong) || errors.Is(err, errNotStats) ||
+		errors.Is(err, io.ErrUnexpectedEOF):
+		return "strange answer"
+	case errors.As(err, &certificate):
+		return "certificate not trusted"
+	}
+	return "no answer"
+}
 
 // Ask asks the daemon at an address, within askTimeout.
 func (a *Asker) Ask(ctx context.Context, address string, encrypted bool) (Reply, error) {
@@ -67,7 +97,7 @@ func (a *Asker) ask(ctx context.Context, address string, encrypted bool) (Reply,
 	in := input(conn)
 	r, err := a.stats(conn, in)
 	if errors.Is(err, errNoLogin) {
-		if err := a.logIn(conn, in, encrypted); err != nil {
+		if err := a.logIn(conn, in, a.safe(conn, encrypted)); err != nil {
 			return Reply{}, err
 		}
 		r, err = a.stats(conn, in)
@@ -101,17 +131,27 @@ func (a *Asker) dial(ctx context.Context, address string, encrypted bool) (net.C
 	return nil, err
 }
 
-// logIn is memcached's text login.
-func (a *Asker) logIn(conn io.Writer, in *bufio.Reader, encrypted bool) error {
+// safe reports whether the password may be sent. The other end is on this host if both ends have one address.
+func (a *Asker) safe(conn net.Conn, encrypted bool) bool {
+	if encrypted || a.Secret || !a.Near {
+		return encrypted || !a.Secret
+	}
+	from, ok1 := conn.LocalAddr().(*net.TCPAddr)
+	to, ok2 := conn.RemoteAddr().(*net.TCPAddr)
+	return ok1 && ok2 && to.IP.Equal(from.IP)
+}
+
+// logIn is memcached's text login. safe: the password may be sent.
+func (a *Asker) logIn(conn io.Writer, in *bufio.Reader, safe bool) error {
 	switch {
 	case a.Login == nil:
 		return errNoLogin
-	case a.Secret && !encrypted:
+	case !safe:
 		return errPlain
 	}
 	user, password, err := a.Login()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errNoPassword, err)
 	}
 	if _, err := fmt.Fprintf(conn, "set login 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user,
 		password); err != nil {
@@ -122,7 +162,7 @@ func (a *Asker) logIn(conn io.Writer, in *bufio.Reader, encrypted bool) error {
 		return err
 	}
 	if line != "STORED" {
-		return fmt.Errorf("user %s: %.100q", user, line)
+		return fmt.Errorf("user %s: %.100q: %w", user, line, errRefused)
 	}
 	return nil
 }
@@ -151,17 +191,60 @@ func (a *Asker) stats(conn io.Writer, in *bufio.Reader) (Reply, error) {
 	if err != nil || seconds < 0 || seconds > maxSeconds {
 		return Reply{}, errNoTime
 	}
-	ahead := min(max(seconds*1000+500-(sent+arrived)/2, -century), century) // a Duration has room for 292 years
-	return Reply{
-		Ahead: time.Duration(ahead) * time.Millisecond, Workers: workersOf(general),
-		Fingerprint: settings["lease_fingerprint"],
-	}, nil
+	r := Reply{
+		Ahead: milliseconds(seconds*1000 + 500 - (sent+arrived)/2), Workers: workersOf(general),
+		Fingerprint: settings["lease_fingerprint"], Version: word(general["version"]), Left: leftOf(general),
+		HTTPBind: word(settings["http_bind"]),
+	}
+	r.describe(general, settings)
+	return r, nil
+}
+
+// describe adds what is a number. One that cannot be true was not said.
+func (r *Reply) describe(general, settings map[string]string) {
+	if ready, err := strconv.ParseBool(general["ready"]); err == nil {
+		r.Ready = &ready
+	}
+	if n, err := strconv.ParseInt(general["uptime"], 10, 64); err == nil && n > 0 && n <= century/1000 {
+		r.Up = time.Duration(n) * time.Second
+	}
+	if n, err := strconv.Atoi(general["leader_groups"]); err == nil && n >= 0 && n <= maxGroups {
+		r.Groups = &n
+	}
+	if n, err := strconv.ParseUint(settings["http_port"], 10, 16); err == nil {
+		r.HTTPPort = int(n)
+	}
 }
 
 const (
 	maxSeconds = 253402300799                    // the end of the year 9999
 	century    = 100 * 365 * 24 * 60 * 60 * 1000 // ms
+	maxGroups  = 1024                            // more than there are
 )
+
+// milliseconds returns at most a century either way: a Duration has room for 292 years.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(max(n, -century), century)) * time.Millisecond
+}
+
+// word returns a value of a peer if it may be shown anywhere as it is, and else nothing.
+func word(s string) string {
+	if len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return ""
+	}
+	return s
+}
+
+// leftOf returns how long the shortest window still is, or nil if none has an end.
+func leftOf(stats map[string]string) (least *time.Duration) {
+	for lane := range announcement.MaxWorkers {
+		n, err := strconv.ParseInt(stats["lane_"+strconv.Itoa(lane)+"_window_left_ms"], 10, 64)
+		if left := milliseconds(n); err == nil && (least == nil || left < *least) {
+			least = &left
+		}
+	}
+	return least
+}
 
 // workersOf returns the worker ids whose leases a daemon holds. While a lane drains, its lease is lost.
 func workersOf(stats map[string]string) (list []uint64) {
@@ -192,8 +275,13 @@ func readStats(in *bufio.Reader) (map[string]string, error) {
 			return nil, errNotStats
 		}
 		name, value, _ := strings.Cut(line[len("STAT "):], " ")
-		if name == "time" || name == "lease_fingerprint" || strings.HasPrefix(name, "lane_") {
+		switch name {
+		case "time", "version", "uptime", "ready", "leader_groups", "lease_fingerprint", "http_bind", "http_port":
 			found[name] = value
+		default:
+			if strings.HasPrefix(name, "lane_") {
+				found[name] = value
+			}
 		}
 	}
 }

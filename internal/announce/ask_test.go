@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -83,6 +84,52 @@ func TestAnAnswerIsRead(t *testing.T) {
 	if err != nil || r.Ahead != 6800*time.Millisecond || !slices.Equal(r.Workers, []uint64{5, 1}) ||
 		r.Fingerprint != "a;b" {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestWhatAPeerSaysOfItself: each fact is read from its own statistic, and one that cannot be true, or be shown as it
+// is, counts as not said.
+func TestWhatAPeerSaysOfItself(t *testing.T) {
+	ask := func(general, settings string) Reply {
+		t.Helper()
+		addr := listen(t, loopback(t), answer("STAT time 1795331810\r\n"+general+"END\r\n", settings+"END\r\n"))
+		r, err := patiently(t, asker(), addr, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := ask("STAT version 3.4.5\r\nSTAT ready 1\r\nSTAT uptime 71\r\nSTAT lane_0_window_left_ms 9000\r\n"+
+		"STAT lane_1_window_left_ms 8000\r\nSTAT leader_groups 3\r\n",
+		"STAT http_port 8081\r\nSTAT http_bind NULL\r\n")
+	if r.Version != "3.4.5" || r.Ready == nil || !*r.Ready || r.Up != 71*time.Second || r.Left == nil ||
+		*r.Left != 8*time.Second || r.Groups == nil || *r.Groups != 3 || r.HTTPPort != 8081 ||
+		r.HTTPBind != "NULL" {
+		t.Errorf("%+v", r)
+	}
+	if r := ask("STAT ready 0\r\nSTAT lane_0_window_left_ms -500\r\nSTAT leader_groups 0\r\n", ""); r.Ready == nil ||
+		*r.Ready || r.Left == nil || *r.Left != -500*time.Millisecond || r.Groups == nil || *r.Groups != 0 {
+		t.Errorf("of one in trouble: %+v", r)
+	}
+	long, none := strings.Repeat("9", 65), Reply{Ahead: ask("", "").Ahead}
+	for _, lie := range []string{"", "-1", long, "\x1b[31m", "3.4.5\u202e", "<b>", " ", "NaN"} {
+		general := ""
+		for _, name := range []string{"ready", "uptime", "lane_0_window_left_ms", "leader_groups"} {
+			general += "STAT " + name + " " + lie + "\r\n"
+		}
+		settings := "STAT http_port " + lie + "\r\nSTAT http_bind " + lie + "\r\n"
+		r := ask(general+"STAT version "+lie+"\r\n", settings)
+		for _, s := range []string{r.Version, r.HTTPBind} {
+			if s != "" && (s != lie || len(s) > maxWord || strings.ContainsAny(s, "\x1b\u202e ")) {
+				t.Errorf("%q made %q", lie, s)
+			}
+		}
+		if lie == "-1" {
+			r.Left = nil // a window can be over
+		}
+		if r.Version, r.HTTPBind = "", ""; !reflect.DeepEqual(r, none) {
+			t.Errorf("%q made %+v", lie, r)
+		}
 	}
 }
 
@@ -238,6 +285,9 @@ func TestPeersThatWantALogin(t *testing.T) {
 			(c.says == "" || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %+v, %v", c.name, r, err)
 		}
+		if trouble := Trouble(err); err != nil && (trouble == "no answer" || strings.Contains(trouble, "ann")) {
+			t.Errorf("%s: %q", c.name, trouble)
+		}
 		if n := passwords.Load(); n != c.logins {
 			t.Errorf("%s: %d passwords were sent", c.name, n)
 		}
@@ -280,6 +330,49 @@ func TestTheLongestLine(t *testing.T) {
 		line, err := readLine(input(strings.NewReader(strings.Repeat("x", length-2) + "\r\nEND\r\n")))
 		if err != want || err == nil && len(line) != length-2 {
 			t.Errorf("%d bytes: %d read, %v", length, len(line), err)
+		}
+	}
+}
+
+// ends is a connection of which only the ends count.
+type ends struct {
+	net.Conn
+	from, to string
+}
+
+func (e ends) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.ParseIP(e.from), Port: 40000} }
+func (e ends) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(e.to), Port: 11212} }
+
+// TestWhereThePasswordMayGo: an address that anybody may have written into the store does not get it in clear.
+func TestWhereThePasswordMayGo(t *testing.T) {
+	for _, c := range []struct {
+		from, to                string
+		secret, near, tls, want bool
+	}{
+		{"10.0.0.1", "10.0.0.2", false, true, false, false},
+		{"10.0.0.1", "10.0.0.2", false, true, true, true},
+		{"10.0.0.1", "10.0.0.1", false, true, false, true},
+		{"127.0.0.1", "127.0.0.1", false, true, false, true},
+		{"::1", "::1", false, true, false, true},
+		{"2001:db8::1", "2001:db8::2", false, true, false, false},
+		{"10.0.0.1", "10.0.0.2", false, false, false, true}, // the check of the peers
+		{"10.0.0.1", "10.0.0.1", true, true, false, false},
+		{"10.0.0.1", "10.0.0.2", true, false, true, true},
+	} {
+		a := Asker{Secret: c.secret, Near: c.near}
+		if got := a.safe(ends{from: c.from, to: c.to}, c.tls); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestTroubleInWords(t *testing.T) {
+	for err, want := range map[error]string{
+		errNoLogin: "wants a login", errPlain: "wants a login", errNoPassword: "wants a login",
+		errRefused: "login refused", errNoTime: "strange answer", io.EOF: "no answer",
+	} {
+		if got := Trouble(fmt.Errorf("of a peer: %w", err)); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}
 }

@@ -18,7 +18,8 @@ const forwardTimeout = time.Second
 
 // validateFleet checks what daemons need that lead sequences, and ask others that do.
 func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
-	if !c.Counters.Elects() && !c.checksPeers() {
+	announced := c.leased() && c.Store.Announces()
+	if !c.Counters.Elects() && !announced {
 		for _, f := range [][2]string{{"ForwardUser", c.ForwardUser}, {"ForwardPasswordFile", c.ForwardPasswordFile},
 			{"ForwardCA", c.ForwardCA}} {
 			if f[1] != "" {
@@ -37,7 +38,7 @@ func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 	case c.ForwardUser != "" && c.ForwardPasswordFile == "":
 		wrong("ForwardUser", "%s has no password: -forward-password-file is not given", c.ForwardUser)
 	}
-	if c.ForwardCA != "" && c.TLSCert == "" && !c.checksPeers() {
+	if c.ForwardCA != "" && c.TLSCert == "" && !announced {
 		wrong("ForwardCA", "the other daemons are asked over TLS only if this one has a certificate: -tls-cert is not given")
 	}
 }
@@ -68,7 +69,7 @@ func (c *Config) onAllAddresses() bool {
 // readForwarding reads the files of forwarding, only to find out what is wrong with them.
 func (c *Config) readForwarding(wrong func(field, format string, args ...any)) {
 	if c.ForwardPasswordFile != "" {
-		if _, err := secretfile.Password(c.ForwardPasswordFile); err != nil {
+		if _, err := c.forwardPassword(); err != nil {
 			wrong("ForwardPasswordFile", "%w", err)
 		}
 	}
@@ -77,11 +78,12 @@ func (c *Config) readForwarding(wrong func(field, format string, args ...any)) {
 	}
 }
 
+// forwardPassword reads the password of forwarding.
+func (c *Config) forwardPassword() (string, error) { return secretfile.Password(c.ForwardPasswordFile) }
+
 // newForwarder makes the client of the other daemons. They encrypt if this one does.
 func (d *Daemon) newForwarder() *forward.Client {
-	c := forward.Config{User: d.c.ForwardUser, Timeout: forwardTimeout, Password: func() (string, error) {
-		return secretfile.Password(d.c.ForwardPasswordFile)
-	}}
+	c := forward.Config{User: d.c.ForwardUser, Timeout: forwardTimeout, Password: d.c.forwardPassword}
 	if d.front.Encrypted() {
 		c.TLS = d.peerTLS
 	}

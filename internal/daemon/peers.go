@@ -7,18 +7,11 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
 
 // unreachable reports whether there is no address to announce.
 func (c *Config) unreachable() bool { return c.Sock != "" && c.Advertise == "" }
-
-// checksPeers reports whether peers are asked for their clocks.
-func (c *Config) checksPeers() bool {
-	w := c.windows()
-	return w.ChecksPeers()
-}
 
 // ownAddress finds where clients reach the memcached port, for announcements; port 0 = not known before it is open.
 // If no address is given, it is the only one that the daemon listens on, or the one from which it reaches the store.
@@ -40,7 +33,7 @@ func (d *Daemon) peerAsker() announce.Asker {
 	asker := announce.Asker{Secret: d.c.TLSCert != "", TLS: d.peerTLS}
 	if d.c.ForwardUser != "" {
 		asker.Login = func() (string, string, error) {
-			password, err := secretfile.Password(d.c.ForwardPasswordFile)
+			password, err := d.c.forwardPassword()
 			return d.c.ForwardUser, password, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/fleet"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -19,6 +20,7 @@ import (
 type peers struct {
 	announcer *announce.Announcer // nil = it does not announce itself
 	checker   *announce.Checker   // nil = it does not look at others
+	fleet     *fleet.Fleet        // what is known of the others; nil = they are not announced
 	host      string              // of the address that is announced
 	port      atomic.Int64        // 0 = not known yet
 	open      atomic.Bool         // clients can come
@@ -48,18 +50,26 @@ func (h *Holder) joinPeers() {
 	if !ok {
 		return
 	}
-	name := announce.NewName()
-	if h.c.Announce != "off" && h.c.Peers.Address != nil {
+	name, again := announce.NewName(), time.Duration(0)
+	if forgets, ok := dir.(interface{ AnnounceAgain() time.Duration }); ok {
+		again = forgets.AnnounceAgain()
+	}
+	if h.c.Announce != off && h.c.Peers.Address != nil {
 		h.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{
-			Directory: dir, Name: name, State: h.announcement, Now: h.Clock.Now, Log: h.c.Log,
+			Directory: dir, Name: name, State: h.announcement, Now: h.Clock.Now, Again: again, Log: h.c.Log,
 		})
 	}
+	asker := h.c.Peers.Ask
+	asker.Now = h.Clock.Now
+	looks := asker
+	looks.Near = true // any reader of the page may look, and so make it log in
+	h.peers.fleet = fleet.New(fleet.Config{
+		Directory: dir, Name: name, Self: h.announcement, Ask: looks.Ask, Log: h.c.Log,
+	})
 	if h.c.ChecksPeers() {
-		asker := h.c.Peers.Ask
-		asker.Now = h.Clock.Now
 		h.peers.checker = &announce.Checker{
 			Directory: dir, Name: name, Self: h.announcement, Ask: asker.Ask, Confirm: 2*h.c.Store.Heartbeat + time.Second,
-			Refuse: h.c.PeerCheck != "warn", Log: h.c.Log,
+			Refuse: h.c.PeerCheck != warn, Log: h.c.Log,
 		}
 	}
 }
@@ -81,6 +91,9 @@ func (h *Holder) announcement() announcement.Announcement {
 
 // runPeers announces the program and looks at its peers until Stop.
 func (h *Holder) runPeers() {
+	if f := h.peers.fleet; f != nil {
+		f.Start()
+	}
 	if a := h.peers.announcer; a != nil {
 		h.background.Go(func() { a.Run(h.keeping) })
 	}
@@ -113,11 +126,36 @@ func (h *Holder) Leave() <-chan struct{} {
 	return left
 }
 
-// vanish deletes the announcement. If that fails, the end of the session does it.
-func (h *Holder) vanish() {
+// withdraw deletes the announcement. If that fails, the end of the session does it.
+func (h *Holder) withdraw() {
 	if h.peers.announcer != nil && h.started {
 		h.peers.announcer.End(context.Background())
 	}
+}
+
+// Fleet returns what is known of the other daemons, or false where they are not announced. It waits for their answers,
+// but not for longer than patience.
+func (h *Holder) Fleet(patience time.Duration) (fleet.Roster, bool) {
+	if h.peers.fleet == nil {
+		return fleet.Roster{}, false
+	}
+	return h.peers.fleet.Look(patience), true
+}
+
+// Itself is this daemon as the others see it, without what the Holder does not know.
+func (h *Holder) Itself() fleet.Member {
+	a := h.announcement()
+	m := fleet.Member{Addr: a.Addr, Self: true, State: fleet.NotReady, Workers: a.Workers, Version: a.Version}
+	if a.Ready {
+		m.State = fleet.Ready
+	}
+	for _, s := range h.Lanes() {
+		left := fleet.Milliseconds(s.Left)
+		if HasWorker(s) && s.Hi != workerid.Forever && (m.Left == nil || left < *m.Left) {
+			m.Left = &left
+		}
+	}
+	return m
 }
 
 // Announcer returns what announces this program, or nil.

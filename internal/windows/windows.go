@@ -136,8 +136,11 @@ func (h *Holder) Stop(succeeded bool) {
 	h.stopped = true
 	h.Quiet(true)
 	h.endKeeping()
+	if h.peers.fleet != nil {
+		h.peers.fleet.Stop()
+	}
 	err := h.end()
-	h.vanish()
+	h.withdraw()
 	if err = errors.Join(err, h.store.Close()); err != nil {
 		h.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
