@@ -1,0 +1,8 @@
+//go:build !linux
+
+package clients
+
+import "net/netip"
+
+// readSockets is for Linux.
+func readSockets([]netip.AddrPort, func(socket) bool) error { return errRefused }
