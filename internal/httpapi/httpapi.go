@@ -41,6 +41,7 @@ type Config struct {
 	Notes    func() []string        // lines that /readyz adds; nil = none
 	Metrics  http.Handler           // /metrics
 	Page     http.Handler           // /
+	Runbook  http.Handler           // /runbook; nil = there is none
 	Counters *Counters
 
 	// Login finds the users who may have ids; nil = no login is needed.
@@ -133,6 +134,9 @@ func newHandler(c Config) http.Handler {
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("GET /metrics", c.Metrics)
 	mux.Handle("GET /{$}", c.Page)
+	if c.Runbook != nil {
+		mux.Handle("GET /runbook", c.Runbook)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // an id is somebody's alone, and everything else is of this moment
 		mux.ServeHTTP(w, r)
@@ -142,7 +146,7 @@ func newHandler(c Config) http.Handler {
 type api struct{ Config }
 
 func (a api) id(w http.ResponseWriter, r *http.Request) {
-	if !a.admits(w, r) {
+	if !a.admits(w, r) || misplaced(w, r) {
 		return
 	}
 	ids, ok := a.mint(w, r, 1)
@@ -181,7 +185,7 @@ func (a api) leaf(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a api) ids(w http.ResponseWriter, r *http.Request) {
-	if !a.admits(w, r) {
+	if !a.admits(w, r) || misplaced(w, r) {
 		return
 	}
 	n := 1
@@ -202,6 +206,21 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	io.WriteString(w, strings.Join(ids, "\n"))
+}
+
+// misplaced refuses a name in the query: who writes it there would get an id of another kind.
+func misplaced(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.RawQuery == "" || r.PathValue("name") != "" {
+		return false
+	}
+	query := r.URL.Query()
+	for _, parameter := range []string{"name", "key", "generator"} {
+		if query.Has(parameter) {
+			http.Error(w, "the name goes into the path: "+r.URL.Path+"/x", http.StatusBadRequest)
+			return true
+		}
+	}
+	return false
 }
 
 // admits says whether a request for ids may be answered, and answers it otherwise.

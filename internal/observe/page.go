@@ -84,23 +84,34 @@ func (o *Observer) View() page.View {
 	v.Host, _ = os.Hostname()
 	v.Closed = o.front.Addresses() == nil
 	v.NotReloaded = o.notReloaded.list()
-	switch err := o.Ready(); {
-	case err == nil, v.Stopping:
-	case errors.Is(err, leader.ErrReplaced):
-		v.Restart = err.Error()
-	default:
-		v.NotReady = err.Error()
-	}
+	showUnready(&v, o.Ready(), o.names.Catalog.Ready())
 	if o.front.Certified() {
 		_, v.Certificate = o.front.TLS.Valid()
 	}
 	v.Store = o.pageStore(v.Lanes)
 	o.showLeaders(&v)
+	if a := o.windows.Announcer(); a != nil {
+		v.NotAnnounced = a.Refusal()
+	}
 	if c := o.windows.Checker(); c != nil {
 		showPeers(&v, c.Figures(), c.Alarms())
 	}
 	v.Events = pageEvents(o.c.Events.Last(events.Size))
 	return v
+}
+
+// showUnready adds why the daemon is not ready, if err is not nil: only because of strict order if lanes, an error too,
+// is nil.
+func showUnready(v *page.View, err, lanes error) {
+	switch {
+	case err == nil, v.Stopping:
+	case errors.Is(err, leader.ErrReplaced):
+		v.Restart = err.Error()
+	case lanes == nil:
+		v.NoStrict = err.Error()
+	default:
+		v.NotReady = err.Error()
+	}
 }
 
 // together is how far apart events of several lanes are that are shown as one.

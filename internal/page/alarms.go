@@ -3,7 +3,10 @@ package page
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 )
 
 func alarmFindings(s *situation, add func(Finding)) {
@@ -11,6 +14,7 @@ func alarmFindings(s *situation, add func(Finding)) {
 		f := Finding{Level: Soon, What: because("The check of the peers has an alarm", a.Text)}
 		switch a.Kind {
 		case "worker_id":
+			f.Entry = "KatsubushiWorkerIDTwice"
 			f.Level, f.What = Urgent, because("Another daemon has a worker id of this one", a.Text)
 			f.Means = "Ids may be issued twice, if somebody copied a machine or wrote the entry by hand."
 			f.Do, f.Command = "See whose it is, and stop the other one.", s.lease("list")
@@ -85,17 +89,17 @@ func connectionFindings(s *situation, add func(Finding)) {
 				" refused in the last minute: the limit is " + signed(s.ConnectionsLimit) + ".",
 			Means: "New clients get an error and are disconnected.", Do: more, Command: s.peers()})
 	case s.ConnectionsLimit > 0 && used >= s.ConnectionsLimit*9/10:
-		add(Finding{Level: Soon,
+		add(Finding{Level: Soon, Entry: "KatsubushiConnectionsNearLimit",
 			What:  fmt.Sprintf("%s of %s connections are open.", signed(used), signed(s.ConnectionsLimit)),
 			Means: "At the limit, new clients get an error.", Do: more, Command: s.peers()})
 	}
 	if n[HTTPRefused] > 0 {
-		add(Finding{Level: Soon,
+		add(Finding{Level: Soon, Entry: "KatsubushiHTTPConnections",
 			What:  "The HTTP port refused " + counted(n[HTTPRefused], "connection", "connections") + " in the last minute.",
 			Means: "All of its connections are busy. Health checks still get through.", Do: "See who asks so much over HTTP."})
 	}
 	if n[AcceptErrors] > 0 {
-		add(Finding{Level: Soon,
+		add(Finding{Level: Soon, Entry: "KatsubushiAcceptFails",
 			What:  "Accepting a connection failed " + counted(n[AcceptErrors], "time", "times") + " in the last minute.",
 			Means: "The process may have no file descriptors left.", Do: "Raise the limit of open files.",
 			Command: "grep 'open files' /proc/$(pidof katsubushi)/limits"})
@@ -162,30 +166,59 @@ func storeFindings(s *situation, add func(Finding)) {
 			Means: means, Do: s.reach(), Command: s.probe()})
 	}
 	if n := s.all[StoreLost]; n > 0 {
-		add(Finding{Level: Soon, What: counted(n, "lease was", "leases were") + " lost in the last 10 minutes.",
-			Means: "The store lost data, somebody used lease release, or keys are deleted. No id is issued twice.",
+		add(Finding{Level: Soon, Entry: "KatsubushiLeaseLost",
+			What:  counted(n, "lease was", "leases were") + " lost in the last 10 minutes.",
+			Means: "The store lost data, or an operator used lease release or deleted keys. No id is issued twice.",
 			Do:    "See what happened to the store.", Command: s.lease("list")})
 	}
 	if off, limit := s.Store.ClockOff, s.Store.MaxSkew; limit > 0 && off.Abs() > limit/2 {
-		add(Finding{Level: Soon, What: "The clock of " + s.Store.Kind + " and this one's are " + span(off.Abs()) + " apart.",
+		add(Finding{Level: Soon, Entry: "KatsubushiClocksApart",
+			What:  "The clock of " + s.Store.Kind + " and this one's are " + span(off.Abs()) + " apart.",
 			Means: "At " + span(limit) + " (-max-skew) leases are not extended any more.",
 			Do:    "Set the wrong clock right, there or here.", Command: "chronyc tracking"})
 	}
 	if st := s.Store; st.Replicas < st.Needed {
-		add(Finding{Level: Urgent,
+		add(Finding{Level: Urgent, Entry: "KatsubushiReplicasMissing",
 			What: fmt.Sprintf("%d of %d replicas of Redis are connected that must have a lease before it counts.", st.Replicas,
 				st.Needed),
 			Means: "Leases are not extended.", Do: "Bring the replica back, or say how many must have a lease.",
 			Command: s.lease("replicas")})
 	}
 	if w := s.Store.Wait; w > 0 {
-		add(Finding{Level: Note, What: "The store may have forgotten leases: newcomers get worker ids in " + span(w) + ".",
+		add(Finding{Level: Note, Entry: "KatsubushiStoreForgot",
+			What:  "The store may have forgotten leases: newcomers get worker ids in " + span(w) + ".",
 			Means: "An earlier state was restored, or the store was wiped.", Do: "Wait."})
 	}
-	if n := s.minute[AnnounceErrors]; n > 0 {
-		add(Finding{Level: Soon, What: counted(n, "announcement", "announcements") + " failed in the last minute.",
+	if s.NotAnnounced != "" {
+		add(s.notAnnounced())
+	} else if n := s.minute[AnnounceErrors]; n > 0 {
+		add(Finding{Level: Soon, Entry: "KatsubushiNotAnnounced",
+			What:  counted(n, "announcement", "announcements") + " failed in the last minute.",
 			Means: "Clients that find daemons in the store may not find this one.", Do: s.reach(), Command: s.probe()})
 	}
+}
+
+// notAnnounced says what to do where the store refuses the announcement, which goes on until somebody changes that.
+func (s *situation) notAnnounced() Finding {
+	f := Finding{Level: Soon, Entry: "KatsubushiNotAnnounced",
+		What:  because("The store refuses to announce this daemon", s.NotAnnounced),
+		Means: "Clients and other daemons do not find it in the store. It issues ids as before.",
+		Do:    "See in the log what the store refuses. -announce off does without."}
+	if s.Store.Kind == "Redis" && strings.HasPrefix(s.NotAnnounced, "NOPERM") {
+		keys := "NAME:*"
+		if u, _ := endpoint.Split(s.Store.URL); strings.Contains("&"+u.Query, "&ns=") {
+			_, ns, _ := strings.Cut("&"+u.Query, "&ns=")
+			ns, _, _ = strings.Cut(ns, "&")
+			keys = ns + ":*"
+			if strings.HasPrefix(u.Scheme, "rediscluster") {
+				keys = "{" + ns + "}:*"
+			}
+		}
+		f.Do = "Give the daemon's user these rights on each server, and in its users file. -announce off does without."
+		f.Command = strings.TrimSuffix(s.redis(), " ping") + " acl setuser USER " + quoted("~"+keys) +
+			" +set +getrange +zadd +zrem +zrange +zrangebyscore"
+	}
+	return f
 }
 
 func memory(s *situation, add func(Finding)) {
@@ -222,8 +255,9 @@ func logAndLogins(s *situation, add func(Finding)) {
 			Do:    "See where the log goes.", Command: "systemctl status systemd-journald"})
 	}
 	if n := s.minute[LoginErrors]; n > 0 {
-		add(Finding{Level: Note, What: counted(n, "login", "logins") + " failed in the last minute.",
-			Means: "A client has a wrong password, or somebody guesses. Guessing is slowed down.",
+		add(Finding{Level: Note, Entry: "KatsubushiLoginsFail",
+			What:  counted(n, "login", "logins") + " failed in the last minute.",
+			Means: "A client has a wrong password, or an attacker guesses. The daemon slows guesses down.",
 			Do:    "The log names the peer that sent most.", Command: "journalctl -u katsubushi -g 'logins failed'"})
 	}
 }

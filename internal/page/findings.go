@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 )
 
 // Level says how urgent a finding is.
@@ -26,6 +28,7 @@ type Finding struct {
 	Level           Level
 	What, Means, Do string
 	Command         string // that helps; empty = there is none
+	Entry           string // the heading in docs/RUNBOOK.md
 	rule            string // that found it
 }
 
@@ -58,6 +61,7 @@ var rules = []struct {
 	{"reload", reloads}, {"time field", timeField}, {"certificate", certificate}, {"connections", connectionFindings},
 	{"refusals", refusals},
 	{"clock", clockFindings}, {"store", storeFindings}, {"memory", memory}, {"run-ahead", runAhead}, {"log", logAndLogins},
+	{"descriptors", descriptors},
 	{"record", record},
 }
 
@@ -66,7 +70,7 @@ func findings(v *View, list []Sample) (found []Finding, more int) {
 	s := &situation{View: v, minute: growth(list, &v.Sample, time.Minute), all: growth(list, &v.Sample, Span)}
 	for _, r := range rules {
 		r.find(s, func(f Finding) {
-			f.rule = r.name
+			f.rule, f.Entry = r.name, cmp.Or(f.Entry, entries[r.name])
 			found = append(found, f)
 		})
 	}
@@ -122,6 +126,10 @@ func notReady(s *situation, add func(Finding)) {
 		}
 		add(Finding{Level: Urgent, What: "No ids are issued: " + s.NotReady + ".", Means: means,
 			Do: "Look at what each worker id waits for, below.", Command: s.curl("readyz")})
+	case s.NoStrict != "":
+		add(Finding{Level: Urgent, What: "No ids are issued in strict order: " + s.NoStrict + ".",
+			Means: "Load balancers send no clients here, because /readyz answers 503. All other ids are issued.",
+			Do:    "Look at the counter store and at who leads each group, below.", Command: s.curl("readyz")})
 	}
 }
 
@@ -213,6 +221,7 @@ func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
 			f.Level = Urgent
 		}
 	case l.State == "draining":
+		f.Entry = "KatsubushiLeaseLost"
 		f.Level, f.What = Urgent, because("The lease of "+who+" is lost", l.Reason)
 		f.Means = "Its window is used for another " + span(max(0, l.Left)) +
 			". Then no ids come from this lane until it gets another worker id."
@@ -221,6 +230,7 @@ func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
 		f.Level, f.What = Urgent, because("The window of "+who+" is used up", l.Reason)
 		f.Means = "No ids come from this lane until its lease is extended."
 	case l.State == "acquiring" && l.For >= slowAcquisition:
+		f.Entry = "KatsubushiLaneIdle"
 		f.Level, f.What = Urgent, because(lane+": no worker id for "+span(l.For.Truncate(time.Second)), l.Reason)
 		f.Means = "Nothing is issued."
 		if serving {
@@ -230,10 +240,12 @@ func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
 			f.Do, f.Command = setClock, chrony
 		}
 	case l.State == "waiting" && l.For >= settled:
+		f.Entry = "The clock"
 		f.Level, f.What = Soon, because(lane+": waiting", l.Reason)
 		f.Means = "The window begins later than the clock: the clock went back, or an earlier run was ahead of it."
 		f.Do, f.Command = "Wait, or see whether the clock is right.", "chronyc tracking"
 	case l.State == "serving" && !l.Open && l.Left < s.Store.Short:
+		f.Entry = "KatsubushiWindowShort"
 		f.Level, f.What = Soon, "The window of "+who+" ends in "+span(max(0, l.Left))+"."
 		f.Means = "It should be " + span(s.Store.Full) + " long after each extension, so extensions are late."
 	}
@@ -261,13 +273,19 @@ func quoted(s string) string {
 	return s
 }
 
-// hosts returns the store's host:port, or several with a comma between.
-func (s *situation) hosts() string {
-	_, rest, _ := strings.Cut(s.Store.URL, "://")
-	if end := strings.IndexAny(rest, "/?"); end >= 0 {
-		rest = rest[:end]
+// servers returns the HOST:PORT of those in a URL. port is that of those without one.
+func servers(url string, port int) []string {
+	u, _ := endpoint.Split(url)
+	list, _ := u.Addresses(port)
+	if list == nil {
+		return []string{fmt.Sprint("HOST:", port)}
 	}
-	return rest[strings.LastIndexByte(rest, '@')+1:]
+	return list
+}
+
+// askEtcd asks etcd how it is.
+func askEtcd(url string) string {
+	return "etcdctl --endpoints " + strings.Join(servers(url, endpoint.EtcdPort), ",") + " endpoint status"
 }
 
 // reach says what to do when the store does not answer.
@@ -286,14 +304,11 @@ func (s *situation) probe() string {
 	case "Redis":
 		return s.redis()
 	case "etcd":
-		return "etcdctl --endpoints " + cmp.Or(s.hosts(), "HOST:2379") + " endpoint status"
+		return askEtcd(s.Store.URL)
 	case "ZooKeeper":
-		first, _, _ := strings.Cut(s.hosts(), ",")
-		host, port, found := strings.Cut(cmp.Or(first, "HOST"), ":")
-		if !found {
-			port = "2181"
-		}
-		return "echo srvr | nc " + host + " " + port
+		first := servers(s.Store.URL, endpoint.ZooKeeperPort)[0]
+		colon := strings.LastIndexByte(first, ':')
+		return "echo srvr | nc " + first[:colon] + " " + first[colon+1:]
 	case stateDirectory:
 		return "df -h " + s.Store.Where + "; journalctl -k -p err -n 20"
 	}
@@ -302,30 +317,25 @@ func (s *situation) probe() string {
 
 // redis asks the server in the URL, the one that the daemon uses, or who can say which that is.
 func (s *situation) redis() string {
-	url, _, _ := strings.Cut(s.Store.URL, "?")
-	scheme, rest, _ := strings.Cut(url, "://")
-	first, _, _ := strings.Cut(s.hosts(), ",")
-	at := func(server, port string) string {
+	u, _ := endpoint.Split(s.Store.URL)
+	at := func(server string) string {
 		protocol := "redis://"
-		if strings.HasPrefix(scheme, "rediss") || scheme == "redisclusters" {
+		if strings.HasPrefix(u.Scheme, "rediss") || u.Scheme == "redisclusters" {
 			protocol = "rediss://"
-		}
-		if strings.LastIndexByte(server, ':') <= strings.LastIndexByte(server, ']') { // [::1]
-			server += ":" + port
 		}
 		return "redis-cli -u " + protocol + server
 	}
-	switch sentinels := strings.HasSuffix(scheme, "+sentinel"); {
-	case scheme == "unix":
-		return "redis-cli -s " + quoted(rest) + " ping"
+	switch sentinels := strings.HasSuffix(u.Scheme, "+sentinel"); {
+	case u.Scheme == "unix":
+		return "redis-cli -s " + quoted("/"+u.Path) + " ping"
 	case sentinels && s.Store.Server == "":
-		_, path, _ := strings.Cut(rest, "/")
-		master, _, _ := strings.Cut(path, "/")
-		return at(first, "26379") + " sentinel get-master-addr-by-name " + quoted(master)
-	case sentinels || strings.HasPrefix(scheme, "rediscluster"):
-		return at(cmp.Or(s.Store.Server, first), "6379") + " ping"
+		master, _, _ := strings.Cut(u.Path, "/")
+		return at(servers(s.Store.URL, endpoint.SentinelPort)[0]) + " sentinel get-master-addr-by-name " + quoted(master)
+	case sentinels || strings.HasPrefix(u.Scheme, "rediscluster"):
+		return at(cmp.Or(s.Store.Server, servers(s.Store.URL, endpoint.RedisPort)[0])) + " ping"
 	}
-	return "redis-cli -u " + url + " ping"
+	u.Query = ""
+	return "redis-cli -u " + u.String() + " ping"
 }
 
 // Kinds of Store that are no servers.
@@ -387,7 +397,8 @@ func ends(name string, q *Sequence) Finding {
 	if q.Hidden {
 		means = "After the last value, clients get errors."
 	}
-	return Finding{Level: level, What: "The sequence " + name + " ends in " + days + ", at its present rate.",
+	return Finding{Level: level, Entry: "KatsubushiSequenceEnds",
+		What:  "The sequence " + name + " ends in " + days + ", at its present rate.",
 		Means: means, Do: "Define another sequence under a new name, and let clients ask for that.",
 		Command: "katsubushi generator show " + name}
 }
@@ -407,7 +418,7 @@ func groupFindings(s *situation, add func(Finding)) {
 			add(Finding{Level: Urgent, What: fmt.Sprintf("No daemon leads group %d of the sequences in strict order.", g.Number),
 				Means:   "Clients that ask for them wait, and then get errors.",
 				Do:      "See whether etcd answers, and whether another daemon runs. A daemon takes the group over within seconds.",
-				Command: "etcdctl --endpoints HOST:2379 endpoint status"})
+				Command: askEtcd("")})
 		}
 	}
 }

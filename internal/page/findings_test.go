@@ -131,6 +131,8 @@ func rows() []row {
 			"No ids are issued: none.", "clients cannot connect"},
 		{"not ready", func(v *View) { v.NotReady = "none" }, Urgent,
 			"No ids are issued: none.", "Clients get this error"},
+		{"not ready", func(v *View) { v.NoStrict = "none" }, Urgent,
+			"No ids are issued in strict order: none.", "All other ids are issued"},
 		{"reload", func(v *View) { v.NotReloaded = []string{"users: no such file"} }, Soon,
 			"A reload failed: users: no such file.", "send SIGHUP, or"},
 		{"lanes", func(v *View) {
@@ -238,6 +240,17 @@ func rows() []row {
 		{"store", func(v *View) {
 			v.Store.Wait = 42 * time.Second
 		}, Note, "The store may have forgotten leases: newcomers get worker ids in 42.0 s.", "Wait"},
+		{"store", func(v *View) { v.NotAnnounced = "NOPERM, the user needs the right to run 'set'" }, Soon,
+			"The store refuses to announce this daemon: NOPERM, the user needs the right to run 'set'.",
+			"redis-cli -u redis://10.0.0.5:6379/1 acl setuser USER '~ids:*' +set +getrange +zadd"},
+		{"store", func(v *View) {
+			v.NotAnnounced, v.Store.URL = "NOPERM, keys", "rediscluster://a?x=1&ns=n"
+		}, Soon, "The store refuses to announce this daemon: NOPERM, keys.", "'~{n}:*'"},
+		{"store", func(v *View) {
+			v.NotAnnounced, v.Store.URL = "NOPERM, keys", "redis+sentinel://a/m"
+		}, Soon, "The store refuses to announce this daemon: NOPERM, keys.", "'~NAME:*'"},
+		{"store", func(v *View) { v.NotAnnounced = "WRONGTYPE" }, Soon,
+			"The store refuses to announce this daemon: WRONGTYPE.", "-announce off"},
 		{"store", grown(AnnounceErrors, 2), Soon, "2 announcements failed in the last minute.", ""},
 
 		{"memory", grown(MemoryClosed, 2), Soon,
@@ -252,6 +265,9 @@ func rows() []row {
 		{"run-ahead", lane(func(l *Lane) { l.RunAhead, l.For = 999*time.Millisecond, 10*time.Second }), 0, "", ""},
 		{"log", grown(LogDropped, 8), Note, "8 lines of the log were dropped in the last 10 minutes.", ""},
 		{"log", grown(LoginErrors, 3), Note, "3 logins failed in the last minute.", "-g 'logins failed'"},
+		{"descriptors", func(v *View) { v.Process.Files = 3687 }, Soon, "3,687 of 4,096 descriptors are open.", "limit"},
+		{"descriptors", func(v *View) { v.Process.Files = 3686 }, 0, "", ""},
+		{"descriptors", func(v *View) { v.Process = Process{} }, 0, "", ""},
 		{"record", func(v *View) {
 			v.Store = Store{Kind: noStore}
 		}, Note, "Nothing is recorded: -state-dir is none, or could not be used.", "-state-dir"},

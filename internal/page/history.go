@@ -38,6 +38,7 @@ type Sample struct {
 	Requests    uint64
 	Connections int64
 	Troubles    [NumTroubles]uint64
+	Process     Process
 
 	Latency *latency.Snapshot // nil = not known, or no longer kept
 	p99     time.Duration     // of the answers since the sample before; 0 = there were none

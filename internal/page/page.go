@@ -35,15 +35,25 @@ func Handler(c Config) http.Handler {
 		kind, render := "text/plain", d.plain
 		if strings.Contains(r.Header.Get("Accept"), "text/html") {
 			kind, render = "text/html", d.html
-			h.Set("Content-Security-Policy", policy)
-			h.Set("X-Frame-Options", "DENY") // what frame-ancestors says, for old browsers
-			h.Set("Referrer-Policy", "no-referrer")
-			h.Set("Cross-Origin-Opener-Policy", "same-origin")
-			h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		}
-		h.Set("Content-Type", kind+"; charset=utf-8")
+		secure(w.Header(), kind, policy)
 		w.Write(render())
 	})
+}
+
+// secure sets the headers of an answer.
+func secure(h http.Header, kind, policy string) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Type", kind+"; charset=utf-8")
+	if kind == "text/html" {
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY") // what frame-ancestors says, for old browsers
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	}
 }
 
 // Policy is the Content-Security-Policy of the page: it runs and shows what is in the document, and

@@ -24,10 +24,12 @@ type View struct {
 
 	Stopping bool
 	NotReady string // why the daemon issues no ids; empty = it does
+	NoStrict string // why only strict order keeps it from being ready; empty = it does not
 	Closed   bool   // the ports for ids are not open yet
 	Restart  string // why it must be restarted to serve sequences in strict order; empty = it need not
 
-	NotReloaded []string // what the last reload could not read, and why
+	NotAnnounced string   // why the store refuses to announce this daemon; empty = it does not
+	NotReloaded  []string // what the last reload could not read, and why
 
 	Lanes    []Lane
 	Store    Store

@@ -89,11 +89,20 @@ const maxText = 400
 // cannot be seen, and those that turn the direction of what follows, become U+FFFD.
 func (w *writer) text(s string) {
 	n := 0
-	for _, c := range clean(s) {
+	s = clean(s)
+	for at := range s {
 		if n++; n > maxText {
+			w.escape(s[:at])
 			w.b = append(w.b, "…"...)
 			return
 		}
+	}
+	w.escape(s)
+}
+
+// escape appends a text of our own, whatever its length.
+func (w *writer) escape(s string) {
+	for _, c := range s {
 		switch c {
 		case '&':
 			w.b = append(w.b, "&amp;"...)
