@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func (d *Daemon) pageLines() (lines []string) {
 	walk = func(name string, v reflect.Value) {
 		switch {
 		case slices.Contains([]string{".Host", ".Engine", ".Events"}, name) || name == ".Sample.Latency" ||
-			name == ".Sample.p99" || name == ".Store.Facts":
+			name == ".Sample.p99" || name == ".Sample.Process" || name == ".Store.Facts":
 		case v.Type() == reflect.TypeFor[time.Time]():
 			lines = append(lines, name+" "+v.Interface().(time.Time).UTC().Format(time.DateTime))
 		case v.Kind() == reflect.Struct:
@@ -113,6 +114,9 @@ func TestPageIsServed(t *testing.T) {
 	}
 	if !strings.HasPrefix(text, "katsubushi 3.4.5: issuing ids\nworker id 77, ") {
 		t.Errorf("as text: %s", text)
+	}
+	if here := "\n127.0.0.1 "; runtime.GOOS == "linux" && !strings.Contains(text, here) {
+		t.Errorf("the clients are not there: %s", text)
 	}
 	_, apart := ask(fmt.Sprintf("/?id=%d", id), "")
 	if !strings.Contains(apart, "worker id  77 (this daemon has it now)") || !strings.Contains(apart, "layout twitter") ||

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/clients"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
@@ -63,7 +64,9 @@ type Observer struct {
 	stopping    atomic.Bool
 	history     page.History // what the status page's charts show
 	named       shownNames   // what it shows of names
+	counted     page.NameHistory
 	notReloaded notReloaded
+	watched     clients.Watch
 
 	keeping    context.Context // ends with Stop
 	endKeeping context.CancelFunc
@@ -82,10 +85,11 @@ func (o *Observer) Watch(r Rooms) {
 	o.windows, o.names, o.front, o.services = r.Windows, r.Names, r.Front, r.Services
 }
 
-// Start takes a sample for the charts every few seconds, if there is a port that shows them.
+// Start takes samples for the charts and of the names every few seconds, if there is a port that shows them.
 func (o *Observer) Start() {
 	if o.services.Serves("http-port") {
 		o.background.Go(func() { o.history.Run(o.keeping, o.Sample) })
+		o.background.Go(func() { o.counted.Run(o.keeping, o.nameCounts) })
 	}
 }
 
@@ -110,8 +114,12 @@ func (o *Observer) Reloaded(what string, err error) {
 
 // Page is the status page.
 func (o *Observer) Page() http.Handler {
-	return page.Handler(page.Config{Read: o.View, History: &o.history})
+	return page.Handler(page.Config{Read: o.View, History: &o.history, Fleet: o.Fleet,
+		Clients: o.clients})
 }
+
+// Runbook is what the page's findings link to.
+func (o *Observer) Runbook() http.Handler { return page.Runbook() }
 
 // Metrics answers with the figures, for Prometheus.
 func (o *Observer) Metrics() http.Handler { return metrics.Handler(o.c.Started, o.Figures) }

@@ -8,12 +8,14 @@ import (
 	"math"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
@@ -103,6 +105,30 @@ func TestReadyUntilItLeaves(t *testing.T) {
 	}
 	if v := o.View(); !v.Stopping || v.NotReady != "" {
 		t.Errorf("the page of one that leaves: %v, %q", v.Stopping, v.NotReady)
+	}
+}
+
+// TestWhyItIsNotReady: the page tells a daemon that issues nothing from one whose strict order alone is not ready.
+func TestWhyItIsNotReady(t *testing.T) {
+	none, far := errors.New("no worker id"), errors.New("the leader does not answer")
+	replaced := fmt.Errorf("refused: %w", leader.ErrReplaced)
+	for _, c := range []struct {
+		err, lanes                  error
+		notReady, noStrict, restart string
+	}{
+		{nil, nil, "", "", ""}, {none, none, none.Error(), "", ""}, {far, nil, "", far.Error(), ""},
+		{far, none, far.Error(), "", ""}, {replaced, nil, "", "", replaced.Error()},
+	} {
+		for _, stopping := range []bool{false, true} {
+			v := page.View{Stopping: stopping}
+			showUnready(&v, c.err, c.lanes)
+			if stopping {
+				c.notReady, c.noStrict, c.restart = "", "", ""
+			}
+			if v.NotReady != c.notReady || v.NoStrict != c.noStrict || v.Restart != c.restart {
+				t.Errorf("%v, lanes %v: %q, %q, %q", c.err, c.lanes, v.NotReady, v.NoStrict, v.Restart)
+			}
+		}
 	}
 }
 
@@ -233,7 +259,8 @@ func TestPageOfASequence(t *testing.T) {
 // A judged kind has a condition.
 type judged struct{ issuer.Kind }
 
-func (judged) Issued() uint64 { return 0 }
+func (judged) Issued() uint64  { return 0 }
+func (judged) Refused() uint64 { return 0 }
 
 func (judged) Figures(func(figure.Figure)) issuer.Condition {
 	return issuer.Condition{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
@@ -253,6 +280,24 @@ func (factual) Acquire(context.Context, workerid.Request) (workerid.Grant, error
 
 func (factual) Extend(context.Context, []workerid.Grant) ([]workerid.Result, error) { return nil, nil }
 func (factual) Release(context.Context, workerid.Grant, int64) error                { return nil }
+
+// TestClientsWhereUsersLogIn are not shown: the page cannot tell who reads it.
+func TestClientsWhereUsersLogIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		shown  bool
+	}{
+		"no users": {unchanged, true}, "a file": {func(c *Config) { c.Front.AuthFile = "users" }, false},
+		"a store": {func(c *Config) { c.Front.Users = "counters" }, false},
+	} {
+		o := New(Config{Front: new(front.Config)})
+		c.change(&o.c)
+		o.front, o.services = new(front.Front), new(services.Services)
+		if got := o.clients(); (got != nil) != c.shown {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
 
 // TestPageShowsAlarms: each by its kind.
 func TestPageShowsAlarms(t *testing.T) {
@@ -298,6 +343,31 @@ func TestManyNamesAreReadOnceASecond(t *testing.T) {
 	}
 }
 
+// TestTroubleOfNames: a name that only refuses, since the start and lately.
+func TestTroubleOfNames(t *testing.T) {
+	o := watching(t, "random uuid7;other uuid4", unchanged)
+	refuse := func() {
+		if _, err := o.names.Catalog.Batch(t.Context(), []byte("random"), 3); err == nil {
+			t.Fatal("ids without a window")
+		}
+	}
+	refuse()
+	if v := o.View(); v.Lately != 0 || v.Names[0].Lately != (page.NameCounts{}) || v.Names[0].Refused != 1 {
+		t.Errorf("before a sample: %v, %+v", v.Lately, v.Names[0])
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	o.counted.Run(ended, o.nameCounts)
+	refuse()
+	v := o.View()
+	if n := v.Names[0]; n.Refused != 2 || n.Lately != (page.NameCounts{Refused: 1}) || v.Lately <= 0 {
+		t.Errorf("%v, %+v", v.Lately, n)
+	}
+	if n := v.Names[1]; n.NameCounts != (page.NameCounts{}) {
+		t.Errorf("another name: %+v", n)
+	}
+}
+
 // TestOtherLayouts: those of names, each once, and not the daemon's own.
 func TestOtherLayouts(t *testing.T) {
 	o := watching(t, "a snowflake layout=twitter; b snowflake layout=twitter; c snowflake layout=katsubushi; d uuid7; "+
@@ -337,5 +407,82 @@ func TestManyLanesAreOneEvent(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestMemcachedStatistics: each statistic is the sum of its own counters. Each counter here is a power of two.
+func TestMemcachedStatistics(t *testing.T) {
+	o := watching(t, "", unchanged)
+	var n protocol.Counts
+	for i := range n {
+		n[i] = 1 << i
+	}
+	n[protocol.IncrHits], n[protocol.CmdIncr] = 3, 10
+	o.front.Connections.Refused.Add(1)
+	o.front.Connections.Current.Add(2)
+	o.front.Connections.BytesRead.Add(3)
+	o.front.Connections.BytesWritten.Add(4)
+	o.front.Connections.IdleClosed.Add(5)
+	o.front.Connections.AcceptErrors.Add(6)
+	got := map[string]string{}
+	show := func(name string, value any) { got[name] = fmt.Sprint(value) }
+	o.memcachedStats(&n, show)
+	o.ownFigures(&n, func(f figure.Figure) { show(f.Stat, f.Value) })
+	power := func(counters ...protocol.Counter) string {
+		sum := uint64(0)
+		for _, c := range counters {
+			sum |= 1 << c
+		}
+		return fmt.Sprint(sum)
+	}
+	for name, want := range map[string]string{
+		"pointer_size": fmt.Sprint(strconv.IntSize), "max_connections": "10", "threads": "1", "accepting_conns": "1",
+		"rejected_connections": "1", "connection_structures": "2", "bytes_read": "3", "bytes_written": "4",
+		"idle_kicks": "5", "listen_disabled_num": "6", "incr_hits": "3", "incr_misses": "7",
+		"cmd_set": power(protocol.CmdSet), "cmd_flush": power(protocol.CmdFlush), "delete_hits": "0",
+		"delete_misses": power(protocol.CmdDelete), "touch_hits": power(protocol.CmdGat),
+		"touch_misses": power(protocol.CmdTouch), "cmd_touch": power(protocol.CmdTouch, protocol.CmdGat),
+		"cmd_meta": power(protocol.CmdMetaGet, protocol.CmdMeta), "cmd_ids": power(protocol.CmdIDs),
+		"get_requests": power(protocol.CmdGet, protocol.CmdGets, protocol.CmdGat, protocol.CmdMetaGet, protocol.CmdIDs),
+		"engine":       "net", "get_expired": "0", "cas_badval": "0", "evictions": "0",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+	o.Leave()
+	o.memcachedStats(&n, show)
+	if got["accepting_conns"] != "0" {
+		t.Error("a daemon that is about to stop accepts connections:", got["accepting_conns"])
+	}
+	for _, name := range []string{"rusage_user", "rusage_system", "time_field_days_left"} {
+		if got[name] == "" {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// TestSettings: what `stats settings` says of the limits and of where the daemon listens.
+func TestSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		front front.Config
+		want  string
+	}{
+		"ports": {front.Config{Bind: "127.0.0.1", Port: 5, UDPPort: 6, MaxConnections: 9, SockMode: 0o700, Loops: 1},
+			"maxconns 9, tcpport 5, udpport 6, inter 127.0.0.1, domain_socket NULL, umask 700, num_threads 1"},
+		"a socket": {front.Config{Port: 5, Sock: "/s", MaxConnections: 9, SockMode: 0o750, Loops: 2},
+			"maxconns 9, tcpport 0, udpport 0, inter NULL, domain_socket /s, umask 750, num_threads 2"},
+	} {
+		c.front.Engine = "net"
+		o := watching(t, "", func(o *Config) { o.Front = &c.front })
+		var got []string
+		for _, f := range o.settingStats() {
+			if strings.Contains(c.want, f.Stat+" ") {
+				got = append(got, fmt.Sprintf("%s %v", f.Stat, f.Value))
+			}
+		}
+		if says := strings.Join(got, ", "); says != c.want {
+			t.Errorf("%s: %s, want %s", name, says, c.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/clients"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -36,6 +38,7 @@ func (o *Observer) Sample() page.Sample {
 		Requests:    o.services.Requests.Requests.Load() + o.services.Called.Requests.Load(),
 		Connections: o.front.Connections.Current.Load(),
 		Latency:     o.front.Latency(),
+		Process:     processNow(),
 	}
 	for command := protocol.CmdOther; command <= protocol.CmdAuth; command++ {
 		s.Requests += n[command]
@@ -80,7 +83,7 @@ func (o *Observer) View() page.View {
 		Buffers: o.front.Budget.Held(), BuffersLimit: o.front.Budget.Limit(),
 		ClockDifference: o.windows.Clock.Difference(), Layout: o.c.Windows.Layout,
 	}
-	v.Names, v.Others = o.named.read(o, now)
+	v.Names, v.Lately, v.Others = o.named.read(o, now)
 	v.Host, _ = os.Hostname()
 	v.Closed = o.front.Addresses() == nil
 	v.NotReloaded = o.notReloaded.list()
@@ -218,6 +221,22 @@ func (o *Observer) pagePorts() (list []page.Port) {
 	return list
 }
 
+// clients returns the largest clients of all TCP ports, or nil where users log in: the page has no login, so it cannot
+// tell who may know their addresses.
+func (o *Observer) clients() *clients.Top {
+	if o.c.Front.HasLogins() {
+		return nil
+	}
+	var at []netip.AddrPort
+	for _, a := range slices.Concat(o.front.Addresses(), o.services.Addresses()) {
+		if tcp, ok := a.At.(interface{ AddrPort() netip.AddrPort }); ok && a.At.Network() == "tcp" {
+			at = append(at, tcp.AddrPort())
+		}
+	}
+	top := o.watched.Look(at)
+	return &top
+}
+
 func (o *Observer) pageLanes(now int64) (list []page.Lane) {
 	for lane, s := range o.windows.Lanes() {
 		l := page.Lane{
@@ -267,31 +286,49 @@ func (o *Observer) pageStore(lanes []page.Lane) page.Store {
 type shownNames struct {
 	mu     sync.Mutex
 	names  []page.Name
+	lately time.Duration // see page.View
 	others []generator.Layout
 	until  time.Time // they count; zero = read them now
 }
 
 const fewNames = 100
 
-// read returns the names, and the layouts that they have instead of the daemon's own. The caller
-// must not change them.
-func (s *shownNames) read(o *Observer, now int64) ([]page.Name, []generator.Layout) {
+// read returns the names, for how long they counted lately, and the layouts that they have instead of the daemon's
+// own. The caller must not change them.
+func (s *shownNames) read(o *Observer, now int64) ([]page.Name, time.Duration, []generator.Layout) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Now().Before(s.until) {
-		return s.names, s.others
+		return s.names, s.lately, s.others
 	}
 	s.names, s.others = o.pageNames(now), o.otherLayouts()
+	s.lately = o.counted.Lately(time.Now(), s.names)
 	if len(s.names) > fewNames {
 		s.until = time.Now().Add(time.Second)
 	}
-	return s.names, s.others
+	return s.names, s.lately, s.others
+}
+
+// nameCounts appends what each name has counted. Its slowest answer is that since the last call.
+func (o *Observer) nameCounts(list []page.NameCounts) []page.NameCounts {
+	for _, g := range o.names.Catalog.Names() {
+		n := countsOf(g)
+		n.Slowest = g.Took.ForgetSlowest()
+		list = append(list, n)
+	}
+	return list
+}
+
+func countsOf(g *issuer.Name) page.NameCounts {
+	answers, took := g.Took.Total()
+	return page.NameCounts{Issued: g.Issued(), Refused: g.Refused(), Answers: answers, Took: took,
+		Slowest: g.Took.Slowest()}
 }
 
 // pageNames describes the declared names.
 func (o *Observer) pageNames(now int64) (list []page.Name) {
 	for _, g := range o.names.Catalog.Names() {
-		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
+		n := page.Name{Name: g.Name, Kind: g.Kind, NameCounts: countsOf(g)}
 		if why, forGood := issuer.Refuses(g.From, now); why != nil {
 			n.Refusal, n.Over = why.Error(), forGood
 		}

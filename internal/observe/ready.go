@@ -10,7 +10,9 @@ import (
 
 var errStopping = errors.New("shutting down")
 
-// Ready returns nil if ids are issued, or the reason why not.
+// Ready is what /readyz looks at. It returns nil if ids are issued, or the reason why not: the daemon is about to stop;
+// no lane issues ids of the default kind; or, where leaders of sequences are elected, one of them has not answered this
+// daemon for long, or another daemon has its place.
 func (o *Observer) Ready() error {
 	if o.stopping.Load() {
 		return errStopping

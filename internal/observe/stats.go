@@ -3,6 +3,7 @@ package observe
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -115,6 +116,9 @@ func (o *Observer) GeneralStats() []figure.Figure {
 	add("get_misses", nine.GetMisses)
 	o.memcachedStats(&n, add)
 	o.ownFigures(&n, collected(&list))
+	if groups, elects := o.names.Leads(); elects {
+		add("leader_groups", groups) // the other daemons ask for it, and `stats generators` may be long
+	}
 	return list
 }
 
@@ -238,6 +242,7 @@ func (o *Observer) settingStats() []figure.Figure {
 	list = append(list,
 		figure.Figure{Stat: "redis_port", Value: o.c.Front.RedisPort},
 		figure.Figure{Stat: "http_port", Value: httpPort},
+		figure.Figure{Stat: "http_bind", Value: text(o.httpBind())},
 		figure.Figure{Stat: "grpc_port", Value: o.c.Services.GRPCPort},
 		figure.Figure{Stat: "admin_port", Value: o.c.Services.AdminPort},
 		figure.Figure{Stat: "advertise", Value: text(o.c.Advertise)})
@@ -245,6 +250,17 @@ func (o *Observer) settingStats() []figure.Figure {
 		list = append(list, figure.Figure{Stat: "lease_fingerprint", Value: o.c.Store.Fingerprint()})
 	}
 	return append(list, figure.Figure{Stat: "client_flags_size", Value: 4})
+}
+
+// httpBind returns the address of the HTTP port; "" = all, or there is none.
+func (o *Observer) httpBind() string {
+	for _, a := range o.services.Addresses() {
+		at, err := netip.ParseAddrPort(a.At.String())
+		if err == nil && a.Title == "HTTP" && !at.Addr().IsUnspecified() {
+			return at.Addr().Unmap().String()
+		}
+	}
+	return ""
 }
 
 func (o *Observer) logDropped() uint64 {

@@ -1,15 +1,17 @@
 package page
 
 import (
-	"cmp"
 	_ "embed" // the files beside this one
 	"encoding/base64"
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/clients"
+	"github.com/katsubushi/katsubushi/v3/internal/fleet"
 )
 
 var (
@@ -23,14 +25,13 @@ var (
 	icon string
 )
 
-const (
-	maxNames = 100 // that the page shows; `stats generators` has all
-	// MaxEvents is how many events the page shows, the newest first.
-	MaxEvents = 20
-)
+// MaxEvents is how many events the page shows, the newest first.
+const MaxEvents = 20
 
-// pageTemplate is page.html without the line breaks and the indentation, which are there for its readers.
-var pageTemplate = regexp.MustCompile(`\n\s*`).ReplaceAllString(template, "")
+// pageTemplate is page.html and what it includes, without the line breaks and the indentation, which are there for
+// readers.
+var pageTemplate = regexp.MustCompile(`\n\s*`).ReplaceAllString(
+	strings.NewReplacer("{{>fleet}}", fleetTemplate, "{{>clients}}", clientsTemplate).Replace(template), "")
 
 // A document is the answer to one request.
 type document struct {
@@ -39,7 +40,10 @@ type document struct {
 	found   []Finding
 	more    int // findings that are left out
 	live    bool
-	asked   *answer // nil = no id was asked for
+	asked   *answer       // nil = no id was asked for
+	listed  listing       // of the names
+	fleet   *fleet.Roster // nil = the daemons are not announced
+	clients *clients.Top  // nil = they are not shown
 }
 
 // html returns the whole document, or what of it changes by itself.
@@ -52,12 +56,15 @@ func (d *document) html() []byte {
 		"findings": each(d.found, Finding.fields), "more": left(d.more),
 		"charts": each(d.charts(), chart.fields),
 		"lanes":  d.lanes(), "store": d.Store.name(), "of store": facts(d.Store.says()),
-		"names": each(d.firstNames(), Name.fields), "more names": left(len(d.Names) - maxNames),
 		"groups": each(d.Groups, Group.fields), "leading": strconv.Itoa(d.Leading),
 		"events": each(d.lastEvents(), d.event),
 	}
 	f["state"], f["class"] = d.state()
+	f["run"], f["began"] = strconv.FormatInt(d.Started.UnixNano(), 36), d.Started.Format(time.RFC3339)
 	d.inspected(f)
+	d.listed.fields(d, f)
+	d.fleetFields(f)
+	d.clientFields(f)
 	var w writer
 	w.fill(pageTemplate, f)
 	return w.b
@@ -85,7 +92,7 @@ func left(n int) string {
 
 func (f Finding) fields() fields {
 	return fields{"class": [...]string{"urgent", "soon", "note"}[f.Level], "level": f.Level.String(), "what": f.What,
-		"means": f.Means, "do": f.Do, "command": f.Command}
+		"means": f.Means, "do": f.Do, "command": f.Command, "entry": "runbook#" + anchor(f.Entry)}
 }
 
 func (d *document) lanes() (list []fields) {
@@ -132,18 +139,6 @@ func (d *document) width(l Lane) string {
 		share = 100 * min(1, max(0, float64(l.Left)/float64(d.Store.Full)))
 	}
 	return strconv.FormatFloat(share, 'f', 1, 64)
-}
-
-func (n Name) fields() fields {
-	f := fields{"class": "good", "name": n.Name, "kind": n.described(), "issued": number(n.Issued),
-		"last": "–", "left": "–", "leader": "–", "refusal": n.Refusal}
-	if n.Refusal != "" {
-		f["class"] = "urgent"
-	}
-	if q := n.Sequence; q != nil {
-		f["last"], f["left"], f["leader"] = q.last(), q.lasts(), cmp.Or(q.Leader, "–")
-	}
-	return f
 }
 
 func (g Group) fields() fields {
@@ -216,6 +211,8 @@ func (d *document) state() (text, class string) {
 		return "shutting down", "note"
 	case d.NotReady != "":
 		return "not issuing ids", "urgent"
+	case d.NoStrict != "" || d.Restart != "":
+		return "not ready", "urgent"
 	}
 	return "issuing ids", "good"
 }
@@ -287,8 +284,6 @@ func (d *document) latency() chart {
 	return c
 }
 
-func (d *document) firstNames() []Name { return d.Names[:min(len(d.Names), maxNames)] }
-
 func (d *document) lastEvents() []Event { return d.Events[:min(len(d.Events), MaxEvents)] }
 
 // when says when an event was. The date is left out if it is today's.
@@ -317,6 +312,7 @@ func (d *document) details() []fact {
 		{"started", d.Started.In(d.Now.Location()).Format("2006-01-02 15:04:05 MST")},
 		{"buffers", buffers},
 	}
+	list = append(list, d.processFacts()...)
 	for _, p := range d.Ports {
 		list = append(list, fact{p.Name + " port", p.Address})
 	}

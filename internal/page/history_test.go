@@ -129,7 +129,7 @@ func TestLatencyOfSilence(t *testing.T) {
 		s.Latency.Add(answers)
 		h.add(s)
 	}
-	points := newDocument(v, h, "").latency().points
+	points := newDocument(v, h, "", true).latency().points
 	if len(points) != samples-1 {
 		t.Fatalf("%d points between %d samples", len(points), samples)
 	}

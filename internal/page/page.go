@@ -13,12 +13,21 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/clients"
+	"github.com/katsubushi/katsubushi/v3/internal/fleet"
 )
 
 // Config says what is shown. Any goroutine calls Read, once for each request.
 type Config struct {
 	Read    func() View
 	History *History
+	// Fleet returns what is known of all daemons; nil = they are not announced. It waits for their answers, but not
+	// for longer than patience.
+	Fleet func(patience time.Duration) *fleet.Roster
+	// Clients returns the largest clients; nil, or a nil result = they are not shown. Only readers on this host see them.
+	Clients func() *clients.Top
 }
 
 // Handler answers every request with the page, whatever its method and path: whoever serves it chooses
@@ -27,13 +36,13 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	policy := Policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("Vary", "Accept")
-		h.Set("X-Content-Type-Options", "nosniff")
-		d := newDocument(c.Read(), c.History, r.URL.RawQuery)
+		html := strings.Contains(r.Header.Get("Accept"), "text/html")
+		d := newDocument(c.Read(), c.History, r.URL.RawQuery, html)
 		kind, render := "text/plain", d.plain
-		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		if html || d.asked == nil {
+			d.fleet, d.clients = c.fleetFor(d.live, html), c.clientsFor(r)
+		}
+		if html {
 			kind, render = "text/html", d.html
 		}
 		secure(w.Header(), kind, policy)
@@ -67,22 +76,27 @@ func Policy() string {
 		"; img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 
-// maxQuery is how many bytes of a query are read. No id with everything escaped is that long.
+// maxQuery is how many bytes of a query are read. No id or name with everything escaped is that long.
 const maxQuery = 1024
 
-func newDocument(v View, h *History, query string) *document {
+func newDocument(v View, h *History, query string, html bool) *document {
 	d := &document{View: v, samples: h.all(v.Now)}
 	d.found, d.more = findings(&d.View, d.samples)
-	switch {
-	case len(query) > maxQuery:
+	var q url.Values
+	if len(query) > maxQuery {
 		d.asked = &answer{Problem: "This is not an id: it is too long."}
-	default:
-		q, _ := url.ParseQuery(query) // what cannot be read is left out
-		d.live = q.Get("live") != ""
-		if q.Has("id") {
-			d.asked = inspectText(&d.View, q.Get("id"))
-		}
+	} else {
+		q, _ = url.ParseQuery(query) // what cannot be read is left out
 	}
+	d.live = q.Get("live") != ""
+	if q.Has("id") {
+		d.asked = inspectText(&d.View, q.Get("id"))
+	}
+	size := plainNames
+	if html {
+		size = pageOfNames
+	}
+	d.listed = d.lists(q, size)
 	return d
 }
 

@@ -3,7 +3,8 @@
 (() => {
   const every = 2000, patience = 5000;
   const pause = document.getElementById("pause"), silent = document.getElementById("silent");
-  let paused = false, timer = 0, since = null;
+  const top = document.getElementById("top");
+  let paused = false, timer = 0, answered = new Date(), run = top.dataset.run, restarted = "";
 
   // morph makes the children of old those of fresh, and keeps the elements that are there: so focus and
   // selection stay where they are.
@@ -22,27 +23,38 @@
     while (old.childNodes.length > children.length) old.lastChild.remove();
   };
 
-  const say = (text) => {
+  const clock = (at) => at.toTimeString().slice(0, 8);
+
+  const say = (text, stale) => {
     if (silent.textContent !== text) silent.textContent = text;
     silent.hidden = text === "";
-    document.body.classList.toggle("stale", text !== "");
+    silent.className = stale ? "" : "note";
+    document.body.classList.toggle("stale", stale);
     const pill = document.querySelector(".pill");
-    if (text !== "" && pill) [pill.className, pill.textContent] = ["pill urgent", "no answer"]; // the next answer sets it again
+    if (stale && pill) [pill.className, pill.textContent] = ["pill urgent", "no answer"]; // the next answer sets it again
   };
+
+  // The same names as in the page, and no id.
+  const live = new URLSearchParams(location.search);
+  live.delete("id");
+  live.set("live", "1");
 
   const refresh = async () => {
     try {
-      const answer = await fetch("?live=1", {headers: {Accept: "text/html"}, cache: "no-store", signal: AbortSignal.timeout(patience)});
+      const answer = await fetch("?" + live, {headers: {Accept: "text/html"}, cache: "no-store", signal: AbortSignal.timeout(patience)});
       if (!answer.ok) throw new Error("status " + answer.status);
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const part of fresh.querySelectorAll("[data-live]")) morph(document.getElementById(part.id), part);
-      document.title = document.getElementById("top").dataset.title;
-      since = null;
-      say("");
+      for (const part of fresh.querySelectorAll("[data-live]")) morph(document.getElementById(part.id) ?? document.createElement(part.nodeName), part); // another version's part has no place here
+      document.title = top.dataset.title;
+      answered = new Date();
+      if (top.dataset.run !== run) {
+        run = top.dataset.run;
+        restarted = "The daemon was restarted at " + clock(new Date(top.dataset.started)) + ". Its counts began anew.";
+      }
+      say(restarted, false);
     } catch {
-      since ??= new Date();
-      say("The daemon has not answered since " + since.toLocaleTimeString() + ". What you see is from before.");
-      document.title = "no answer · " + document.getElementById("top").dataset.title.replace(/^[^·]*· /, "");
+      say("No answer since " + clock(answered) + ". What you see is from then; the page goes on asking.", true);
+      document.title = "no answer since " + clock(answered) + " · " + top.dataset.title.replace(/^[^·]*· /, "");
     }
   };
 

@@ -34,6 +34,7 @@ func (d *document) plain() []byte {
 		if f.Command != "" {
 			line("  $ %s", f.Command)
 		}
+		line("  /runbook#%s", anchor(f.Entry))
 	}
 	if d.more > 0 {
 		line("And %d more of less urgency.", d.more)
@@ -56,6 +57,8 @@ func (d *document) plain() []byte {
 		line("  %s %s", f.name, f.value)
 	}
 	d.plainNames(line)
+	d.plainFleet(line)
+	d.plainClients(line)
 	line("")
 	for _, f := range d.details() {
 		line("%-22s %s", f.name, f.value)
@@ -74,17 +77,18 @@ func (d *document) plainNames(line func(format string, args ...any)) {
 		return
 	}
 	line("")
-	line("%-24s %-18s %14s %20s %s", "NAME", "KIND", "ISSUED", "LAST", "LEFT, LEADER")
-	for _, n := range d.firstNames() {
+	line("%-24s %-18s %14s %10s %8s %18s %20s %s", "NAME", "KIND", "ISSUED", "A SECOND", "REFUSED", "LATENCY", "LAST",
+		"LEFT, LEADER")
+	for _, n := range d.listed.names {
 		last, rest := "-", ""
 		if q := n.Sequence; q != nil {
 			last, rest = q.last(), strings.TrimSpace(q.lasts()+" "+q.Leader)
 		}
-		line("%-24s %-18s %14s %20s %s", n.Name, n.described(), number(n.Issued), last,
-			strings.TrimSpace(rest+" "+n.Refusal))
+		line("%-24s %-18s %14s %10s %8s %18s %20s %s", n.Name, n.described(), number(n.Issued), d.rate(n), n.refused(),
+			n.latency(), last, strings.TrimSpace(rest+" "+n.Refusal))
 	}
-	if more := len(d.Names) - maxNames; more > 0 {
-		line("and %d more", more)
+	if text := d.listed.says(len(d.Names)); text != "" {
+		line("%s (?q=part, ?sort=rate, ?page=2)", text)
 	}
 	for _, g := range d.Groups {
 		line("group %d, term %d: leader %s", g.Number, g.Term, g.led())

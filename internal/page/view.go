@@ -11,8 +11,8 @@ import (
 )
 
 // A View is the daemon at one moment, as the page shows it. Nothing in it may be a secret: no
-// passwords, users, tokens, and no addresses of clients. Whatever it holds is escaped where it is
-// shown.
+// passwords, users, tokens, and no addresses of clients, which Config.Clients has. Whatever it holds is
+// escaped where it is shown.
 type View struct {
 	Now     time.Time
 	Started time.Time
@@ -36,8 +36,9 @@ type View struct {
 	RunAhead time.Duration // how far ahead of the clock ids may be issued
 
 	Names   []Name
-	Groups  []Group // of sequences in strict order that this daemon knows
-	Leading int     // of all groups, those that this daemon leads
+	Lately  time.Duration // for how long Name.Lately counts, a minute or so; 0 = not known yet
+	Groups  []Group       // of sequences in strict order that this daemon knows
+	Leading int           // of all groups, those that this daemon leads
 
 	Sample                        // the counts at this moment
 	ConnectionsLimit        int64 // of Sample.Connections; 0 = none
@@ -117,9 +118,10 @@ type fact struct{ name, value string }
 // A Name is a declared name.
 type Name struct {
 	Name, Kind string
-	Issued     uint64
-	Refusal    string // why it issues nothing; empty = it does
-	Over       bool   // for good, on every daemon
+	NameCounts            // since the start
+	Lately     NameCounts // of these, in View.Lately
+	Refusal    string     // why it issues nothing; empty = it does
+	Over       bool       // for good, on every daemon
 	Sequence   *Sequence
 }
 
