@@ -32,6 +32,10 @@ func (o *ownValues) jsonFlag(help string, verbs ...string) ownFlag {
 	return ownFlag{name: "json", help: help, value: &o.json, verbs: verbs}
 }
 
+func (o *ownValues) pidFlag() ownFlag {
+	return ownFlag{name: "pid", value: &o.pid, help: "`number` of the daemon's process; 0 = the only one of this host"}
+}
+
 func (o *ownValues) forceFlag(verbs ...string) ownFlag {
 	return ownFlag{name: "force", value: &o.force, verbs: verbs}
 }

@@ -118,6 +118,9 @@ func (u *upgrader) asked(argument string, reply func(string, error)) {
 	u.run(timeout, reply)
 }
 
+// fleet is run for `katsubushi fleet`.
+func (u *upgrader) fleet(_ string, reply func(string, error)) { reply(u.d.Fleet(fleetPatience)) }
+
 // serve upgrades when it is asked, by a signal or through the control socket, until close.
 func (u *upgrader) serve() (stop func()) {
 	signals := make(chan os.Signal, 1)
@@ -138,7 +141,7 @@ func (u *upgrader) serve() (stop func()) {
 		}
 		if err == nil {
 			opened <- c
-			c.Serve(control.Commands{"upgrade": u.asked, "where": u.where})
+			c.Serve(control.Commands{"upgrade": u.asked, "where": u.where, "fleet": u.fleet})
 		}
 	}()
 	return func() {

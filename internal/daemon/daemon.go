@@ -311,6 +311,10 @@ func (d *Daemon) retire() {
 // Serving is closed once ids are served.
 func (d *Daemon) Serving() <-chan struct{} { return d.giver.Serving() }
 
+// Fleet returns what is known of all daemons of the fleet, as JSON; see package fleet. It waits for their answers, but
+// not for longer than patience.
+func (d *Daemon) Fleet(patience time.Duration) (string, error) { return d.observer.FleetText(patience) }
+
 // Status says in a few words what the daemon does now: which worker ids it serves, or why it does not.
 func (d *Daemon) Status() string { return d.observer.Status() }
 
