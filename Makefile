@@ -167,7 +167,10 @@ bin/yaraus:
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/shogo82148/yaraus/cmd/yaraus@818db09862af
 
 # Chromium is large, so it is not among PACKAGES.
-test-page: build ## the status page of a real daemon in headless Chromium, which it installs; pictures go to bin/page. KATSUBUSHI_PAGE_LOAD=10m fills the charts first
+test-fleet: build ## the fleet of three hosts of test-page alone; as root, with etcd and Chromium
+	cd test/page && $(GO) test -count=1 -timeout 30m -v -run TestThreeHosts ./...
+
+test-page: build ## the status page of a real daemon in headless Chromium, which it installs, and as root a fleet of three hosts in network namespaces, with commands and times; pictures go to bin/page. KATSUBUSHI_PAGE_LOAD=10m fills the charts first
 	@$(MAKE) --no-print-directory deps PACKAGES='chromium redis-server'
 	cd test/page && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m -v ./...
 

@@ -74,7 +74,12 @@ func binary(t *testing.T) string {
 // start starts a daemon and waits until it issues ids.
 func start(t *testing.T, args ...string) *daemon {
 	t.Helper()
-	port, web := freePort(t), freePort(t)
+	return startAt(t, freePort(t), freePort(t), args...)
+}
+
+// startAt starts a daemon on these ports.
+func startAt(t *testing.T, port, web string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{url: "http://127.0.0.1:" + web + "/", memcached: "127.0.0.1:" + port}
 	d.cmd = process(t, binary(t), append(args, "-claim=off", "-bind", "127.0.0.1", "-port", port, "-http-port", web)...)
 	await(t, "the daemon issues ids", func() bool {

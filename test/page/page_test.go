@@ -66,7 +66,7 @@ func looks(t *testing.T, d *daemon) {
 	names := b.named()
 	for role, want := range map[string][]string{
 		"button": {"Pause", "Inspect"}, "textbox": {"What an id says"},
-		"link": {"Skip to the inspector", "Metrics", "Statistics", "Readiness"},
+		"link": {"Skip to the inspector", "Runbook", "Metrics", "Statistics", "Readiness"},
 	} {
 		if !slices.Equal(names[role], want) {
 			t.Errorf("%s: %q, want %q", role, names[role], want)
@@ -84,7 +84,7 @@ func keyboard(t *testing.T, d *daemon) {
 	b := newTab(t, d.url)
 	b.look(1240, "light")
 	b.open(d.url)
-	want := []string{"Skip to the inspector", "pause", "id", "Inspect", "Metrics", "Statistics", "Readiness"}
+	want := []string{"Skip to the inspector", "pause", "id", "Inspect", "Runbook", "Metrics", "Statistics", "Readiness"}
 	if got := b.tabs(len(want)); !slices.Equal(got, want) {
 		t.Errorf("Tab goes to %q, want %q", got, want)
 	}
@@ -119,7 +119,7 @@ func withoutScript(t *testing.T, d *daemon) {
 	var text, pause string
 	b.run(chromedp.OuterHTML("html", &text, chromedp.ByQuery), chromedp.OuterHTML("#pause", &pause, chromedp.ByQuery))
 	for _, want := range []string{"issuing ids", ">901 <", ">902 <", "Nothing is wrong.", "orders", `class="line" d="M`,
-		"this daemon has it now", "days left"} {
+		"this daemon has it now", "days left", "127.0.0.1</th>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %s", want)
 		}
@@ -235,6 +235,9 @@ func TestDegraded(t *testing.T) {
 	b := newTab(t, d.url)
 	b.look(1240, "light")
 	b.open(d.url)
+	if got := eval[string](b, `document.getElementById("fleet").innerText`); !strings.Contains(got, "this daemon") {
+		t.Errorf("the fleet: %s", got)
+	}
 	if got := eval[string](b, `document.getElementById("findings").innerText.trim()`); got != "Nothing is wrong." {
 		t.Errorf("before: %s", got)
 	}
