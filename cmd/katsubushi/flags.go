@@ -155,6 +155,9 @@ func clientSettings(o *options) []setting {
 			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},
 		{name: "loops", topic: topicPorts, def: cpus, field: "Loops", set: number(&o.Loops),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
+		{name: "spin", topic: topicPorts, def: "auto", field: "Spin", set: value{o.setSpin, []string{"auto", "off"}},
+			help: "how long a loop that has just answered polls for the next input before it sleeps: auto, while that " +
+				"saves CPU; off; or a duration of at most 1ms"},
 		{name: "max-connections", topic: topicLimits, field: "MaxConnections",
 			def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)),
 			set: number(&o.MaxConnections),

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/front"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
 // raw is a flag's text, kept as it was given so that one table parses flags and environment alike. A
@@ -127,10 +130,27 @@ func duration(field *time.Duration) value {
 	}}
 }
 
+// setSpin takes auto, off or a duration.
+func (o *options) setSpin(v string) error {
+	switch v {
+	case "auto":
+		o.Spin = front.SpinAuto
+	case "off":
+		o.Spin = 0
+	default:
+		if d, err := time.ParseDuration(v); err == nil && d >= 0 {
+			o.Spin = d
+			return nil
+		}
+		return errors.New("auto, off or a duration such as 20us allowed")
+	}
+	return nil
+}
+
 func oneOf(field *string, names ...string) value {
 	return value{func(v string) error {
 		if !slices.Contains(names, v) {
-			return errors.New(strings.Join(names, ", ") + " allowed")
+			return errors.New(problem.Allowed(names...))
 		}
 		*field = v
 		return nil
@@ -141,7 +161,7 @@ func oneOf(field *string, names ...string) value {
 func either(field *bool, yes, no string) value {
 	return value{func(v string) error {
 		if v != yes && v != no {
-			return fmt.Errorf("%s or %s allowed", yes, no)
+			return errors.New(problem.Allowed(yes, no))
 		}
 		*field = v == yes
 		return nil

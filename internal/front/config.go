@@ -13,6 +13,12 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
+// SpinAuto is the value of Config.Spin with which each loop learns whether spinning pays.
+const SpinAuto = server.SpinAuto
+
+// maxSpin is the maximum of Config.Spin.
+const maxSpin = time.Millisecond
+
 // Config holds the settings of a Front. A zero field means zero, not a default, unless its comment says
 // otherwise.
 type Config struct {
@@ -37,6 +43,9 @@ type Config struct {
 
 	Engine string // auto, uring, epoll or net
 	Loops  int    // number of event loops, each with a listener and a home lane: 1 to 1024
+	// Spin: for how long an event loop that has just answered looks for the next input before it sleeps, up to maxSpin;
+	// 0 = not at all. SpinAuto = as long as that pays, and not under a quota of less than one CPU.
+	Spin time.Duration
 	// MaxConnections: connections above it get an error and are closed. The HTTP port has a limit of
 	// its own.
 	MaxConnections int
@@ -145,6 +154,9 @@ func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
 	}
 	duration("IdleTimeout", c.IdleTimeout, 365*24*time.Hour)
 	duration("DrainTimeout", c.DrainTimeout, time.Hour)
+	if c.Spin != SpinAuto {
+		duration("Spin", c.Spin, maxSpin)
+	}
 	within("UDPPort", c.UDPPort, 0, 65535)
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)

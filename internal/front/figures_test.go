@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
@@ -57,6 +60,37 @@ udp_dropped udp_dropped_total 3
 	}
 	if got := shown(t, w.LoginFigures) + shown(t, w.CertificateFigures); got != "" {
 		t.Errorf("without users and a certificate: %s", got)
+	}
+}
+
+// TestLatencyOfNames: with each engine, each name has that of its own answers, whoever asks for it.
+func TestLatencyOfNames(t *testing.T) {
+	for _, engine := range enginesHere() {
+		w := newFront(t, func(c *Config, _ *Given) { c.Engine = engine })
+		var list []issuer.Declared
+		for _, name := range []string{"orders", "bills", "idle"} {
+			def := kinds.Declared(counter.Definition{Name: name})
+			list = append(list, issuer.Declared{Definition: def, From: w.issuer})
+		}
+		w.catalog.Declare(list)
+		address := serve(t, w)
+		for range 100 { // a connection's first answer is measured
+			for _, name := range []string{"orders", "bills", "id"} {
+				says(t, dial(t, "tcp", address), "get "+name+"\r\n", "VALUE "+name+" 0 ")
+			}
+		}
+		// the last ones may be under way to where they are counted
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if n, _ := w.catalog.Names()[1].Took.Total(); n > 0 {
+				break
+			}
+		}
+		for i, want := range []bool{true, true, false} {
+			name := w.catalog.Names()[i]
+			if n, took := name.Took.Total(); n > 0 != want || took > 0 != want || n > 300 {
+				t.Errorf("%s: %d answers for %s took %v", engine, n, name.Name, took)
+			}
+		}
 	}
 }
 

@@ -151,8 +151,17 @@ func (f *Front) Limits() server.Config {
 	return server.Config{
 		Now: f.g.Now, MaxConnections: int64(f.c.MaxConnections), Budget: f.Budget,
 		IdleTimeout: f.c.IdleTimeout, DrainTimeout: f.c.DrainTimeout, Counters: &f.Connections, Latency: f.latency,
-		Asked: f.asked, Log: f.g.Noise,
+		Asked: f.asked, Log: f.g.Noise, Spin: spinWithin("/", f.c.Spin),
 	}
+}
+
+// spinWithin returns for how long an event loop spins. A quota of less than one CPU is spent faster by a loop that
+// learns to spin, and then stops the whole process. root is as in controlGroups.
+func spinWithin(root string, wanted time.Duration) time.Duration {
+	if wanted == SpinAuto && lessThanOneCPU(root) {
+		return 0
+	}
+	return wanted
 }
 
 // spareProcessor makes sure that the Go runtime can run something beside the event loops. A loop

@@ -87,6 +87,9 @@ type Config struct {
 	DrainTimeout time.Duration // after ctx has ended, how long clients may take to read their replies
 	Counters     *Counters     // shared by all engines of the daemon
 	Log          *slog.Logger
+	// Spin: for how long an event loop that has just answered looks for the next input before it sleeps. 0 = not at
+	// all; SpinAuto = as long as it pays.
+	Spin time.Duration
 	// Latency has a histogram for each event loop; nil = nothing is measured. See latency.Sampler. An
 	// answer is what is sent for the input of one read. Its time is that of the whole turn, until the
 	// answers of the turn are handed to the kernel; with the portable engine, it is that of this input alone.
@@ -100,6 +103,9 @@ type Config struct {
 	// ParkPause: a parked session is asked again at least this often; 0 = 50 ms.
 	ParkPause time.Duration
 }
+
+// SpinAuto is the value of Config.Spin with which each loop learns whether spinning pays.
+const SpinAuto time.Duration = -1
 
 // Sampler returns what measures the turns of an event loop, or of a connection that belongs to it.
 func (c *Config) Sampler(loop int) (s latency.Sampler) {

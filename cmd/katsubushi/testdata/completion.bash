@@ -17,6 +17,7 @@ _katsubushi() {
     -log-level) words='debug info warn error fatal panic' ;;
     -peer-check) words='refuse warn off' ;;
     -sequence-start) words='random zero' ;;
+    -spin) words='auto off' ;;
     -unknown-keys) words='refuse issue' ;;
     -users) words='counters' ;;
   esac

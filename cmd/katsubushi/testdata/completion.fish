@@ -57,6 +57,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sequence
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o shutdown-delay -l shutdown-delay
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sock -l sock
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sock-mode -l sock-mode
+complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o spin -l spin -xa 'auto off'
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o state-any-disk -l state-any-disk
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o state-dir -l state-dir
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o store -l store
@@ -140,6 +141,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sequence-
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o shutdown-delay -l shutdown-delay
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sock -l sock
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sock-mode -l sock-mode
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o spin -l spin -xa 'auto off'
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o state-any-disk -l state-any-disk
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o state-dir -l state-dir
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o store -l store

@@ -18,6 +18,7 @@ _katsubushi() {
     -log-level) offered=(debug info warn error fatal panic) ;;
     -peer-check) offered=(refuse warn off) ;;
     -sequence-start) offered=(random zero) ;;
+    -spin) offered=(auto off) ;;
     -unknown-keys) offered=(refuse issue) ;;
     -users) offered=(counters) ;;
   esac

@@ -45,6 +45,7 @@ type Loop struct {
 
 	lingering, lingeringLong []ref // since less, and since more, than the last SignalLinger
 	latency                  latency.Sampler
+	spin                     spin
 	parking                         // connections whose sessions wait
 	Read, Written            uint64 // bytes in this turn; added to the shared Counters once per turn
 
@@ -154,7 +155,7 @@ func makeLoops(c *server.Config, all *balance, ports []server.Port) (loops []*Lo
 	for range n {
 		l := &Loop{Config: c, Wake: -1, ended: make(chan struct{}), Acceptors: make([]acceptor, len(ports)), Loops: n,
 			balance: all, Raw: mayBlockRaw(n)}
-		l.latency = c.Sampler(len(loops))
+		l.latency, l.spin = c.Sampler(len(loops)), newSpin(c.Spin, threadUsage)
 		loops = append(loops, l)
 		if l.Wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 			return loops, nil, os.NewSyscallError("eventfd", err)
@@ -280,6 +281,7 @@ func (l *Loop) TurnBegins() {
 // TurnEnds is called when the answers of the turn are handed to the kernel, or are next.
 func (l *Loop) TurnEnds() {
 	l.latency.Ends()
+	l.spin.ends(l.Written != 0)
 	if l.Read != 0 {
 		l.Counters.BytesRead.Add(l.Read)
 	}

@@ -73,18 +73,36 @@ func (l *Loop) Interrupted() (again bool) {
 }
 
 // EpollWait waits for events, without a time limit or (block = false) not at all.
-func (l *Loop) EpollWait(epoll int, events []unix.EpollEvent, block bool) (int, unix.Errno) {
-	to := uintptr(unsafe.Pointer(unsafe.SliceData(events)))
+func (l *Loop) EpollWait(epoll int, events []unix.EpollEvent, block bool) (n int, e unix.Errno) {
+	if block && l.Spin(func() bool {
+		n, e = rawEpollWait(epoll, events, 0)
+		return n != 0
+	}) {
+		return n, e
+	}
+	timeout := 0
+	if block {
+		timeout = forever
+	}
 	if !block || l.Raw {
-		timeout := uintptr(0)
-		if block {
-			timeout = ^uintptr(0)
-		}
-		n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), to, uintptr(len(events)), timeout, 0, 0)
+		n, e = rawEpollWait(epoll, events, timeout)
 		if e != unix.EINTR || !block || l.Interrupted() {
-			return int(n), e
+			return n, e
 		}
 	}
+	return epollWait(epoll, events)
+}
+
+// forever is a time-out of epoll_pwait, in ms.
+const forever = -1
+
+func rawEpollWait(epoll int, events []unix.EpollEvent, timeout int) (int, unix.Errno) {
+	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
+		uintptr(len(events)), uintptr(timeout), 0, 0)
+	return int(n), e
+}
+
+func epollWait(epoll int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, e := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
 		uintptr(len(events)), ^uintptr(0), 0, 0)
 	return int(n), e

@@ -192,6 +192,10 @@ func (u *ringLoop) Run() error {
 // wait submits what this turn has queued and waits for results. Afterwards all sends of the turn
 // are settled.
 func (u *ringLoop) wait(block bool) error {
+	if block && u.Spin(u.look) {
+		u.settleSends()
+		return nil
+	}
 	e := u.ring.enter(true, block, u.Raw || !block)
 	if e == 0 && block && u.ring.ready() == u.ring.seen && !u.Interrupted() { // see raw_linux.go of package loop
 		e = u.ring.enter(true, true, false)
@@ -201,6 +205,14 @@ func (u *ringLoop) wait(block bool) error {
 	}
 	u.settleSends()
 	return nil
+}
+
+// look submits what this turn has queued, and reports whether there are results. An error is left to a wait.
+func (u *ringLoop) look() bool {
+	if !u.ring.idle() {
+		u.ring.enter(true, false, true)
+	}
+	return u.ring.ready() != u.ring.seen
 }
 
 // A tag says what a result belongs to: 8 bits for the kind, 24 for the life of the slot, 32 for the

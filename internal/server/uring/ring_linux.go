@@ -109,7 +109,8 @@ const (
 	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown, opInstall = 0, 6, 13, 14, 19,
 		20, 26, 27, 34, 54
 
-	setupCQSize, setupSubmitAll, setupSingleIssuer, setupDeferTaskrun = 1 << 3, 1 << 7, 1 << 12, 1 << 13
+	setupCQSize, setupSubmitAll, setupTaskrunFlag, setupSingleIssuer, setupDeferTaskrun = 1 << 3, 1 << 7, 1 << 9,
+		1 << 12, 1 << 13
 
 	enterGetEvents, enterRegisteredRing                                          = 1 << 0, 1 << 4
 	updateFiles, registerFiles, registerRing, unregisterRing, registerBufferRing = 6, 13, 20, 21, 22
@@ -123,7 +124,7 @@ const (
 	recvMultishot                                 = 1 << 1
 	pollMultishot                                 = 1 << 0
 	allocFile                                     = 1<<32 - 1
-	sqOverflow                                    = 1 << 1
+	sqOverflow, sqTaskrun                         = 1 << 1, 1 << 2
 )
 
 // bufferGap is the gap between buffers, so that their starts do not compete for the same cache
@@ -144,7 +145,8 @@ type params struct {
 // newRing makes a ring with a table for that many files (connections). Only the calling thread may
 // use it.
 func newRing(files int, sizes Sizes) (r *ring, err error) {
-	p := params{cqEntries: sizes.Completions, flags: setupCQSize | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun}
+	p := params{cqEntries: sizes.Completions, flags: setupCQSize | setupSubmitAll | setupTaskrunFlag | setupSingleIssuer |
+		setupDeferTaskrun}
 	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(sizes.Submissions), uintptr(unsafe.Pointer(&p)), 0)
 	switch e {
 	case 0:
@@ -383,6 +385,11 @@ func (r *ring) ready() uint32 { return atomic.LoadUint32(r.cqTail) }
 
 // submitted reports whether the kernel has taken all operations.
 func (r *ring) submitted() bool { return atomic.LoadUint32(r.sqHead) == r.tail }
+
+// idle reports whether enter would find nothing to do: the kernel has taken all operations, and none has gone on.
+func (r *ring) idle() bool {
+	return r.submitted() && atomic.LoadUint32(r.sqInfo)&(sqTaskrun|sqOverflow) == 0
+}
 
 // overflowed reports whether the kernel held back results because their queue was full.
 func (r *ring) overflowed() bool { return atomic.LoadUint32(r.sqInfo)&sqOverflow != 0 }

@@ -4,7 +4,24 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
+
+// writeFiles writes files, by their paths, below a directory that it returns.
+func writeFiles(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
 
 func TestMemoryLimit(t *testing.T) {
 	const v1, v2 = "sys/fs/cgroup/memory/", "sys/fs/cgroup/"
@@ -33,16 +50,7 @@ func TestMemoryLimit(t *testing.T) {
 		{"nonsense", map[string]string{"proc/self/cgroup": "4:memory:../..\nx\n0::\n::\n",
 			v1 + "memory.limit_in_bytes": "-1\n", v2 + "memory.max": "many\n"}, 0},
 	} {
-		root := t.TempDir()
-		for name, text := range test.files {
-			name = filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		root := writeFiles(t, test.files)
 		if got := memoryLimit(root); got != test.limit {
 			t.Errorf("%s: limit %d, want %d", test.name, got, test.limit)
 		}
@@ -51,6 +59,38 @@ func TestMemoryLimit(t *testing.T) {
 		1 << 20: MinBufferMemory, 1 << 59: maxBufferMemory} {
 		if got := bufferMemoryOf(limit); got != want {
 			t.Errorf("of %d bytes %d are for buffers, want %d", limit, got, want)
+		}
+	}
+}
+
+func TestLessThanOneCPU(t *testing.T) {
+	const own, v1 = "proc/self/cgroup", "sys/fs/cgroup/cpu,cpuacct/"
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		less  bool
+	}{
+		{"no control groups", nil, false},
+		{"v2, no quota", map[string]string{own: "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, false},
+		{"v2, half a CPU", map[string]string{own: "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"}, true},
+		{"v2, one CPU", map[string]string{own: "0::/\n", "sys/fs/cgroup/cpu.max": "100000 100000\n"}, false},
+		{"v2, less above", map[string]string{own: "0::/a/b\n", "sys/fs/cgroup/a/b/cpu.max": "200000 100000\n",
+			"sys/fs/cgroup/a/cpu.max": "99000 100000\n"}, true},
+		{"v1, half a CPU", map[string]string{own: "4:cpu,cpuacct:/a\n", v1 + "a/cpu.cfs_quota_us": "50000\n",
+			v1 + "a/cpu.cfs_period_us": "100000\n"}, true},
+		{"v1, no quota", map[string]string{own: "4:cpu,cpuacct:/\n", v1 + "cpu.cfs_quota_us": "-1\n",
+			v1 + "cpu.cfs_period_us": "100000\n"}, false},
+		{"nonsense", map[string]string{own: "0::/\n", "sys/fs/cgroup/cpu.max": "50000\n"}, false},
+	} {
+		root := writeFiles(t, test.files)
+		if got := lessThanOneCPU(root); got != test.less {
+			t.Errorf("%s: %v", test.name, got)
+		}
+		if spins := spinWithin(root, SpinAuto) != 0; spins == test.less {
+			t.Errorf("%s: loops may spin: %v", test.name, spins)
+		}
+		if d := time.Microsecond; spinWithin(root, d) != d {
+			t.Errorf("%s: loops do not spin for %v, which was asked for", test.name, d)
 		}
 	}
 }
