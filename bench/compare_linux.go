@@ -213,6 +213,9 @@ func (c *comparison) takes(p peer, m mode) bool {
 	if newDialect(m, p.speech, idCheck{}) == nil || (m.client == goClient && !p.viaGo) {
 		return false
 	}
+	if m.greedy > 0 && !p.ours && p.attach == nil {
+		return false
+	}
 	if p.canned && (m.depth > 1 || m.keys > 1 || m.names > 0 || m.dialect != "text") {
 		return false
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,10 +53,18 @@ type stream struct {
 	sent  int64  // when the batch was sent
 	at    progress
 	rest  []byte // the beginning of an item whose end has not arrived
+
+	greedy bool // asks for many ids at once, again and again; its answers do not count
 }
 
-// newLoop connects n streams.
-func newLoop(base time.Time, to endpoint, n, depth int, d dialect, by driver) (*loop, error) {
+// greed is what a greedy stream sends. Its answer ends with one of the endings.
+var (
+	greed   = []byte("ids 10000\r\n")
+	endings = [][]byte{[]byte("END\r\n"), []byte("rate exceeded\r\n")}
+)
+
+// newLoop connects n streams, of which the first ones are greedy.
+func newLoop(base time.Time, to endpoint, n, greedy, depth int, d dialect, by driver) (*loop, error) {
 	l := &loop{base: base, dialect: d, depth: depth, streams: make([]stream, 0, n), driver: by,
 		joined: make([]byte, 0, maxItem+readBuffer)}
 	batch := d.request(depth)
@@ -68,7 +77,11 @@ func newLoop(base time.Time, to endpoint, n, depth int, d dialect, by driver) (*
 			l.close()
 			return nil, fmt.Errorf("connection %d of %d: %w", i+1, n, err)
 		}
-		l.streams = append(l.streams, stream{conn: c, slot: i, batch: bytes.Clone(batch), rest: make([]byte, 0, maxItem)})
+		st := stream{conn: c, slot: i, batch: bytes.Clone(batch), rest: make([]byte, 0, maxItem)}
+		if i < greedy {
+			st.batch, st.greedy = greed, true
+		}
+		l.streams = append(l.streams, st)
 	}
 	return l, nil
 }
@@ -138,10 +151,28 @@ func (l *loop) spin(done func(now int64) bool) error {
 
 // ask sends the next batch of a stream.
 func (l *loop) ask(s *stream, now int64) error {
-	l.dialect.stamp(s.batch, &s.at)
-	s.left, s.sent = l.depth, now
+	s.left, s.sent = 1, now
+	if !s.greedy {
+		l.dialect.stamp(s.batch, &s.at)
+		s.left = l.depth
+	}
 	l.open++
 	return l.driver.send(s)
+}
+
+// takeGreedily is take for a greedy stream.
+func (l *loop) takeGreedily(s *stream, in []byte) error {
+	ended := func(ending []byte) bool { return bytes.HasSuffix(in, ending) }
+	if !slices.ContainsFunc(endings, ended) {
+		s.rest = append(s.rest[:0], in[max(0, len(in)-maxItem):]...)
+		return nil
+	}
+	s.left, s.rest = 0, s.rest[:0]
+	l.open--
+	if l.stopping {
+		return nil
+	}
+	return l.ask(s, l.now())
 }
 
 // take checks what a stream has received, and asks again once all is answered.
@@ -152,6 +183,9 @@ func (l *loop) take(s *stream, in []byte) error {
 	if len(s.rest) > 0 {
 		l.joined = append(append(l.joined[:0], s.rest...), in...)
 		in = l.joined
+	}
+	if s.greedy {
+		return l.takeGreedily(s, in)
 	}
 	used, answers, err := l.dialect.check(&s.at, in)
 	if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // A transport is the kind of listener that a mode needs.
@@ -32,10 +34,12 @@ type mode struct {
 	conns   int
 	depth   int // requests that a connection sends at once
 	keys    int // of one get
+	greedy  int // further connections that ask for ten thousand ids at a time; their answers do not count
 	names   int // how many names the daemon declares
 	via     transport
 	client  client
 	role    role
+	think   []time.Duration // before each request, in turn, by a client that sleeps for its answer; nil = it polls
 }
 
 // A role is what the daemon of a mode is in a fleet.
@@ -78,6 +82,8 @@ func modes() []mode {
 		one, closed(16), closed(64), closed(256), closed(1000),
 		{name: "pipelined", title: "get, 16 pipelined x 16 connections", conns: 16, depth: 16},
 		{name: "multiget", title: "get of 100 keys x 16 connections", conns: 16, keys: multiKeys},
+		{name: "beside-one", title: "get, 64 connections, beside one that asks for 10,000 ids at a time", greedy: 1},
+		{name: "beside-four", title: "get, 64 connections, beside four that ask for 10,000 ids at a time", greedy: 4},
 		{name: "binary", title: "binary GET, 64 connections", dialect: "binary"},
 		{name: "meta", title: "meta get (mg), 64 connections", dialect: "meta"},
 		{name: "meta-pipelined", title: "meta get (mg), 16 pipelined x 16 connections", dialect: "meta", conns: 16,
@@ -108,6 +114,7 @@ func modes() []mode {
 			role: follows},
 		{name: "idle", title: "idle connections", client: idleClient, conns: 10000},
 	}
+	all = slices.Insert(all, 1, thinkers()...)
 	for i := range all {
 		m := &all[i]
 		m.dialect = orDefault(m.dialect, "text")

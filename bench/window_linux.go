@@ -134,7 +134,15 @@ func (g *generator) connect(ld load) (loops []*loop, err error) {
 		if ld.ids != nil {
 			ids.seen = newIDSet()
 		}
-		l, err := newLoop(g.base, ld.to, conns, ld.mode.depth, newDialect(ld.mode, ld.speech, ids), g.driver())
+		by := g.driver()
+		if ld.mode.think != nil {
+			by = &loneDriver{think: ld.mode.think}
+		}
+		greedy := 0
+		if i == 0 {
+			greedy = ld.mode.greedy
+		}
+		l, err := newLoop(g.base, ld.to, conns+greedy, greedy, ld.mode.depth, newDialect(ld.mode, ld.speech, ids), by)
 		if err != nil {
 			return loops, err
 		}
