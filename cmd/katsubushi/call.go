@@ -26,6 +26,7 @@ type ownValues struct {
 	how, mark, passwordFile, replacement             string
 	pid                                              int
 	timeout                                          time.Duration
+	initAnswers
 }
 
 func (o *ownValues) jsonFlag(help string, verbs ...string) ownFlag {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A terminal is a pseudo-terminal, and what a program wrote to it.
+type terminal struct {
+	*os.File // the side of the person
+	cmd      *exec.Cmd
+	mu       sync.Mutex
+	text     string
+	ended    chan struct{} // the program has ended
+}
+
+// inTerminal starts the program with a pseudo-terminal of its own.
+func inTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	t.Cleanup(func() { ptmx.Close() })
+	number, err := unix.IoctlGetInt(int(ptmx.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ptmx.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer side.Close()
+	cmd := exec.Command(binary, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = side, side, side
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{File: ptmx, cmd: cmd, ended: make(chan struct{})}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-term.ended
+	})
+	go func() {
+		defer close(term.ended)
+		b := make([]byte, 4096)
+		for {
+			n, err := ptmx.Read(b)
+			term.mu.Lock()
+			term.text += string(b[:n])
+			term.mu.Unlock()
+			if err != nil { // EIO when the program has ended
+				cmd.Wait()
+				return
+			}
+		}
+	}()
+	return term
+}
+
+// said returns what the program wrote, with line ends of files.
+func (x *terminal) said() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return strings.ReplaceAll(x.text, "\r\n", "\n")
+}
+
+// answer waits for a question and types a line.
+func (x *terminal) answer(t *testing.T, question, line string) {
+	t.Helper()
+	await(t, question, func() bool {
+		said := x.said()
+		return strings.HasSuffix(said, question) || x.exited()
+	})
+	x.mu.Lock()
+	x.text += "\r\n" // so that the same question can come again
+	x.mu.Unlock()
+	if _, err := io.WriteString(x, line); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (x *terminal) exited() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestProcessInitInATerminal: Enter takes the default, a wrong answer is asked again with the reason, and the daemon
+// serves with what was written.
+func TestProcessInitInATerminal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	x := inTerminal(t, "init", "-dir", dir, "-tls", "none")
+	x.answer(t, "]: ", "plain:h1=77\n")
+	x.answer(t, "store [none]: ", "redis://u:secret@h\n")
+	x.answer(t, "store [none]: ", "\n")
+	x.answer(t, "ports [11212]: ", "70000\n")
+	x.answer(t, "ports [11212]: ", "\n")
+	x.answer(t, "sequences [none]: ", "orders\n")
+	<-x.ended
+	said := x.said()
+	path := dir + "/katsubushi.conf"
+	for _, want := range []string{"a password does not go into the settings", "one or two numbers from 1 to 65535",
+		"wrote " + path + "\n", "\n  katsubushi check-config -config " + path + "\n",
+		"\n  katsubushi -config " + path + "\n"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is missing:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "4 of 5") || x.cmd.ProcessState.ExitCode() != exitOK {
+		t.Errorf("asked although a flag says it, or exit code %d:\n%s", x.cmd.ProcessState.ExitCode(), said)
+	}
+	m := newManager(t) // the last of the next commands, on another port than that of this host's daemon
+	p := m.start(t, nil, "-config", path, "-port", "0", "-state-dir", t.TempDir())
+	m.await(t, 0, "STATUS=serving, worker id 77")
+	c := dial(t, "tcp", p.Addr())
+	io.WriteString(c, "get orders\r\n")
+	const want = "VALUE orders 0 1\r\n1\r\nEND\r\n"
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
+		t.Errorf("get orders: %q, %v", got, err)
+	}
+}
+
+// TestProcessInitEndedEarly: ^C and ^D at any question leave nothing behind.
+func TestProcessInitEndedEarly(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"\x03", "\x04"} {
+		for answered := range 5 {
+			dir := t.TempDir() + "/new"
+			x := inTerminal(t, "init", "-dir", dir)
+			for range answered {
+				x.answer(t, "]: ", "\n")
+			}
+			x.answer(t, "]: ", key)
+			<-x.ended
+			if said := x.said(); x.cmd.ProcessState.ExitCode() != exitFailure || !strings.Contains(said, "nothing was written") {
+				t.Errorf("%q after %d answers: %v\n%s", key, answered, x.cmd.ProcessState, said)
+			}
+			if _, err := os.Lstat(dir); err == nil {
+				t.Errorf("%q after %d answers: %q", key, answered, written(t, dir))
+			}
+		}
+	}
+}
+
+// TestInitSaysThatItCouldNotSay what follows, when its output is full.
+func TestInitSaysThatItCouldNotSay(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	dir, errs := t.TempDir(), new(strings.Builder)
+	args := []string{"-dir", dir, "-defaults", "-hosts", "plain:h1"}
+	if code := subcommandNamed("init").start(args, variables{}, full, full, errs); code != exitFailure ||
+		!strings.Contains(errs.String(), "the files are written, but not the next steps") || len(written(t, dir)) != 1 {
+		t.Errorf("exit code %d: %s, %q", code, errs, written(t, dir))
+	}
+}

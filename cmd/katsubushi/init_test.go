@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/setup"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+// initialized runs init in a directory, without a terminal.
+func initialized(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var out, errs bytes.Buffer
+	code = subcommandNamed("init").start(append([]string{"-dir", dir}, args...), variables{}, null, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// written returns the files below a directory.
+func written(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// TestInitWithoutATerminal: what is missing and what is wrong is told at once, and nothing is written.
+func TestInitWithoutATerminal(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{"-hosts, -store, -ports, -tls, -sequences: missing", "-defaults"}},
+		{"-hosts h1 -ports 11212", []string{"-store, -tls, -sequences: missing"}},
+		{"-hosts helm:x -store nowhere -ports 11212",
+			[]string{"-hosts=helm:x: ", "-store=nowhere: not a URL", "-tls, -sequences: missing"}},
+		{"-defaults -store ftp://h", []string{"-store=ftp://h: -store: "}},
+		{"-defaults -sequences a%", []string{"-sequences=a%: -name: "}},
+		{"-defaults -ports 8081,8081", []string{"one or two numbers"}},
+		{"-defaults -hosts h=1024", []string{"-hosts=h=1024: -worker-id"}},
+		{"-defaults -store redis://u:secret@h", []string{"-store=redis://u:xxxxx@h: a password does not go"}},
+		{"-defaults -hosts h1,h2 -store redis://localhost", []string{"-store=redis://localhost: the URL leads each host"}},
+		{"-defaults word", []string{"takes no arguments"}},
+	} {
+		code, out, errs := initialized(t, dir, strings.Fields(c.args)...)
+		if code != exitUsage || out != "" || strings.Contains(errs, "secret") {
+			t.Errorf("%s: exit code %d: %s%s", c.args, code, out, errs)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: %q is missing: %s", c.args, want, errs)
+			}
+		}
+	}
+	if got := written(t, dir); len(got) > 0 {
+		t.Errorf("written: %q", got)
+	}
+}
+
+// TestInitSaysWhatHostsGet, so that somebody notices hosts that were taken for one.
+func TestInitSaysWhatHostsGet(t *testing.T) {
+	code, out, errs := initialized(t, t.TempDir(), "-defaults", "-hosts", "h1 , h2")
+	if code != exitOK || !strings.Contains(out, "\nh1: worker id 1\nh2: worker id 2\n") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	code, out, errs = initialized(t, t.TempDir(), "-defaults", "-hosts", "h1,h2", "-store", "redis://r")
+	if code != exitOK || !strings.Contains(out, "\nh1, h2: worker ids from the store\n") ||
+		!strings.Contains(out, "-how new is only for a first pool") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, out, _ := initialized(t, t.TempDir(), "-defaults", "-hosts", "h1 h2"); code != exitUsage {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// TestInitDoesNotOverwrite, and says which files are there.
+func TestInitDoesNotOverwrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "h2", "katsubushi.conf")
+	if os.Mkdir(filepath.Dir(path), 0o755) != nil || os.WriteFile(path, []byte("worker-id 7\n"), 0o600) != nil {
+		t.Fatal(path)
+	}
+	code, out, errs := initialized(t, dir, "-defaults", "-hosts", "h1,h2")
+	if code != exitFailure || out != "" || !strings.Contains(errs, path+" is there already") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "worker-id 7\n" || len(written(t, dir)) != 1 {
+		t.Errorf("%q, %q", text, written(t, dir))
+	}
+}
+
+// initAnswersOf are the answers that are combined. SECRET and CERT, KEY are files that exist.
+var initAnswersOf = [][]string{
+	{"h1", "h1,h2,h3", "plain:a=5,b=1023", "compose:1", "compose:3", "helm:3"},
+	{"none", "rediss://u@h/0?ns=x SECRET", "etcd://a,b,c:1/p", "zookeepers://u@zk SECRET"},
+	{"", "11300 9090"},
+	{"none", "CERT KEY"},
+	{"none", "orders,eu:items", "orders etcds://u@e SECRET"},
+}
+
+// impossible are the reasons to refuse a combination.
+var impossible = regexp.MustCompile(`several daemons need one place|That is the store of the worker ids`)
+
+// TestWhatInitWritesIsAccepted: combinations of answers, in which each answer meets each other one, are refused for a
+// reason, or give -config files that check-config accepts, and that set what was answered and nothing else.
+func TestWhatInitWritesIsAccepted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret, cert, key := dir+"/secret", dir+"/cert.pem", dir+"/key.pem"
+	if err := os.WriteFile(secret, []byte("hidden\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := selfsigned.Write(cert, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	files := strings.NewReplacer("SECRET", secret, "CERT", cert, "KEY", key)
+	var refused, accepted int
+	var dropIns []string
+	met := map[[2]string]bool{}
+	for n, more := 0, true; more; n++ {
+		args, rest, anew := []string{"-defaults"}, n, false
+		for i, q := range new(initAnswers).questions(new(setup.Plan)) {
+			list := initAnswersOf[i]
+			answer := "-" + q.Name + "=" + files.Replace(list[rest%len(list)])
+			for _, other := range args {
+				anew = anew || !met[[2]string{other, answer}]
+				met[[2]string{other, answer}] = true
+			}
+			args, rest = append(args, answer), rest/len(list)
+		}
+		if more = rest == 0; !more {
+			break
+		}
+		if !anew {
+			continue
+		}
+		to := fmt.Sprintf("%s/%d", dir, n)
+		code, out, errs := initialized(t, to, args...)
+		if code != exitOK {
+			refused++
+			if code != exitUsage || !impossible.MatchString(errs) {
+				t.Errorf("%q: exit code %d: %s", args, code, errs)
+			}
+			continue
+		}
+		accepted++
+		for _, path := range written(t, to) {
+			text, err := os.ReadFile(path)
+			if err != nil || bytes.Contains(text, []byte("hidden")) || !strings.Contains(out, "wrote "+path+"\n") {
+				t.Errorf("%q: %s: %v\n%s", args, path, err, out)
+			}
+			if strings.HasSuffix(path, "katsubushi.conf") {
+				acceptsConfig(t, path, variables{"HOME": dir})
+			}
+			if strings.HasSuffix(path, "init.conf") && !slices.Contains(dropIns, string(text)) {
+				dropIns = append(dropIns, string(text))
+				acceptsDropIn(t, string(text), to, dir)
+			}
+		}
+		os.RemoveAll(to)
+	}
+	t.Logf("%d combinations accepted, %d refused; %d drop-ins", accepted, refused, len(dropIns))
+	if accepted < 50 || refused < 4 || len(dropIns) < 5 {
+		t.Error("there must be more")
+	}
+}
+
+// acceptsConfig asks check-config.
+func acceptsConfig(t *testing.T, path string, env variables) {
+	t.Helper()
+	env["KATSUBUSHI_CONFIG"] = path
+	var out, errs bytes.Buffer
+	if code := run([]string{"check-config"}, env, &out, &errs); code != exitOK ||
+		strings.Contains(errs.String(), "warning: KATSUBUSHI") {
+		text, _ := os.ReadFile(path)
+		t.Errorf("exit code %d: %s\n%s", code, errs.String(), text)
+	}
+}
+
+// acceptsDropIn asks systemd about a drop-in beside the unit, and check-config with its variables.
+func acceptsDropIn(t *testing.T, text, written, dir string) {
+	t.Helper()
+	env, given := variables{"HOME": dir}, t.TempDir()
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		id, path, _ := strings.Cut(value, ":")
+		switch {
+		case name == "LoadCredential":
+			if err := os.Link(path, filepath.Join(given, id)); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		case name == "Environment":
+			variable, value, _ := strings.Cut(value, "=")
+			env[variable] = strings.ReplaceAll(value, "%d", given)
+		}
+	}
+	if env["KATSUBUSHI_CONFIG"] != setup.ConfigDir+"/katsubushi.conf" {
+		t.Errorf("the unit has the settings %s", env["KATSUBUSHI_CONFIG"])
+	}
+	configs, _ := filepath.Glob(written + "/katsubushi.conf")
+	more, _ := filepath.Glob(written + "/*/katsubushi.conf")
+	acceptsConfig(t, append(configs, more...)[0], env)
+	if said := verifyUnit(t, text); said != "" {
+		t.Errorf("%s\n%s", said, text)
+	}
+}
+
+// verifyUnit returns what systemd says of deploy/katsubushi.service with a drop-in. Without systemd it says nothing.
+func verifyUnit(t *testing.T, dropIn string) string {
+	t.Helper()
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return ""
+	}
+	unit, err := os.ReadFile("../../deploy/katsubushi.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit = bytes.Replace(unit, []byte("/usr/local/bin/katsubushi"), []byte(binary), 1)
+	path := t.TempDir() + "/katsubushi.service"
+	if os.WriteFile(path, unit, 0o644) != nil || os.Mkdir(path+".d", 0o755) != nil ||
+		os.WriteFile(path+".d/init.conf", []byte(dropIn), 0o644) != nil {
+		t.Fatal(path)
+	}
+	out, err := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
+	var ours []string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "katsubushi") || strings.Contains(line, "init.conf") {
+			ours = append(ours, line)
+		}
+	}
+	if err != nil {
+		ours = append(ours, err.Error())
+	}
+	return strings.Join(ours, "")
+}
+
+// TestSystemdNoticesWrongDropIns: so the test above can fail.
+func TestSystemdNoticesWrongDropIns(t *testing.T) {
+	need(t, "systemd-analyze")
+	for _, wrong := range []string{"[Service]\nLoadCredentials=a:/b\n", "[Service]\nEnvironment=A\n",
+		"[Service]\nEnvironment=A=%\"\n", "[Servic]\nEnvironment=A=b\n"} {
+		if said := verifyUnit(t, wrong); said == "" {
+			t.Errorf("not noticed: %s", wrong)
+		}
+	}
+}
+
+// TestEverySettingGetsIntoTheFile that a plan can have: no answer is lost on the way.
+func TestEverySettingGetsIntoTheFile(t *testing.T) {
+	for _, store := range []string{"none", "etcd://u@h"} {
+		p := new(setup.Plan)
+		if p.SetHosts("compose:1") != nil || p.SetStore(store) != nil || p.SetPorts("1 2") != nil ||
+			p.SetTLS("/a /b") != nil ||
+			p.SetSequences("orders,items etcd://u@h") != nil {
+			t.Fatal(p)
+		}
+		list := p.Settings(p.Daemons[0])
+		text := configText(list)
+		for _, s := range list {
+			if !strings.Contains(text, "\n"+s[0]+" "+s[1]+"\n") {
+				t.Errorf("%s %s is not in\n%s", s[0], s[1], text)
+			}
+		}
+		if len(list) < 9 {
+			t.Errorf("only %q", list)
+		}
+	}
+}
+
+// TestInitsDefaultsAreTheDaemons: nothing that no answer says is set to another value than the daemon's own.
+func TestInitsDefaultsAreTheDaemons(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, errs := initialized(t, dir, "-defaults", "-hosts", "plain:h1"); code != exitOK {
+		t.Fatal(errs)
+	}
+	got, _, err := parse(settings, []string{"-config", dir + "/katsubushi.conf"}, variables{"HOME": dir}, nil)
+	if err != nil || len(got.problems) > 0 {
+		t.Fatal(err, got.problems)
+	}
+	want, _, _ := parse(settings, []string{"-worker-id", "1"}, variables{"HOME": dir}, nil)
+	if fmt.Sprintf("%+v", got.Config) != fmt.Sprintf("%+v", want.Config) {
+		t.Errorf("%+v\n%+v", got.Config, want.Config)
+	}
+	// What stands there as a comment can be set by deleting the #.
+	text, _ := os.ReadFile(dir + "/katsubushi.conf")
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, "#") && len(name) > 2 {
+			if i := slices.IndexFunc(everySetting(), func(s setting) bool { return s.name == name[1:] }); i < 0 ||
+				everySetting()[i].def != value {
+				t.Errorf("no setting, or not its default: %s", line)
+			}
+		}
+	}
+}
