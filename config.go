@@ -2,7 +2,6 @@ package katsubushi
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,9 +20,12 @@ const DefaultRunAhead = time.Second
 // Config says what IDs are. Only Store is required.
 type Config struct {
 	// Store is where worker ids come from: redis.Leased(URL), etcd.Leased(URL), zookeeper.Leased(URL), or
-	// static.Dir(DIRECTORY, WORKER ID).
+	// static.Dir(DIRECTORY, WORKER ID), whose directory is made, and must be on a local disk: not on a tmpfs or a
+	// container's overlay.
 	Store workerid.Provider
-	// Lanes is how many worker ids are leased: each adds as many ids a second as the layout has. Default 1.
+	// Lanes is how many worker ids are leased: each adds as many ids a second as the layout has. Goroutines are spread
+	// over them, so that processors seldom wait for each other. With more than one, the ids of a goroutine need not
+	// rise. Default 1.
 	Lanes int
 	// Layout is that of the ids. Default generator.Katsubushi(). All users of a pool have the same one.
 	Layout generator.Layout
@@ -41,8 +43,8 @@ var fields = map[string]string{
 }
 
 // settle returns the settings of the room that holds the right to issue. A pool that belongs to others is told to
-// foreign.
-func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
+// refuse.
+func (c Config) settle(refuse func(error)) (w windows.Config, err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -59,7 +61,7 @@ func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
 	var problems problem.List
 	switch {
 	case c.Store.Lease != nil:
-		problems.Include("Store.", c.lease(&w, foreign))
+		problems.Include("Store.", c.lease(&w, refuse))
 	case len(c.Store.Workers) == 0:
 		problems.Add("Store", "none given, such as redis.Leased(URL) or static.Dir(DIR, WORKER ID)")
 		return w, fmt.Errorf("katsubushi: Config.%w", problems.Err())
@@ -79,7 +81,7 @@ func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
 }
 
 // lease sets where worker ids are leased.
-func (c Config) lease(w *windows.Config, foreign chan<- error) error {
+func (c Config) lease(w *windows.Config, refuse func(error)) error {
 	terms := workerid.Terms{Min: 1, Max: c.Layout.MaxWorker(), Layout: c.Layout.Fingerprint(), Log: c.Log}
 	settings := func(now func() int64) workerid.Leases {
 		t := terms
@@ -94,30 +96,12 @@ func (c Config) lease(w *windows.Config, foreign chan<- error) error {
 	w.Store = windows.Store{
 		Flag: "Store", Min: counts.Min, Max: counts.Max, Lease: counts.Lease, Heartbeat: counts.Heartbeat,
 		Fingerprint: counts.Fingerprint(), Pool: leases.Pool,
-		Open: func(now func() int64, _ string) (workerid.Backend, error) {
-			store, err := settings(now).Open()
-			if err != nil {
-				return nil, err
-			}
-			return watched{store, foreign}, nil
-		},
+		Open: func(now func() int64, _ string) (workerid.Backend, error) { return settings(now).Open() },
 	}
-	return errors.Join(leases.Validate(), leases.ReadSecrets())
-}
-
-// A watched store tells when its pool belongs to others.
-type watched struct {
-	workerid.Backend
-	foreign chan<- error
-}
-
-func (w watched) Acquire(ctx context.Context, r workerid.Request) (workerid.Grant, error) {
-	g, err := w.Backend.Acquire(ctx, r)
-	if errors.Is(err, workerid.ErrForeignPool) {
-		select {
-		case w.foreign <- err:
-		default:
+	w.Failed = func(err error) {
+		if errors.Is(err, workerid.ErrForeignPool) {
+			refuse(fmt.Errorf("%w: %w", ErrRefused, err))
 		}
 	}
-	return g, err
+	return errors.Join(leases.Validate(), leases.ReadSecrets())
 }

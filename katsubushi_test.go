@@ -15,6 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -276,26 +277,29 @@ func TestOthersDoNotWaitForAName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defined := make(chan error, 1)
-	go func() {
-		n, err := ids.Name(t.Context(), "orders sequence start=5")
-		if err == nil {
-			_, err = n.ID(t.Context())
-		}
-		defined <- err
-	}()
-	<-slow.asked
+	defined := make(chan *katsubushi.Name)
+	for range 2 {
+		go func() {
+			n, err := ids.Name(t.Context(), "orders sequence start=5")
+			if err == nil {
+				_, err = n.ID(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			defined <- n
+		}()
+		<-slow.asked
+	}
 	if n, err := ids.Name(t.Context(), "u uuid7"); n != known || err != nil {
 		t.Errorf("a known name: %v, %v", n, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := ids.Name(ctx, "other uuid7"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := ids.Name(t.Context(), "other uuid7"); err != nil {
 		t.Errorf("a new name meanwhile: %v", err)
 	}
 	close(slow.answer)
-	if err := <-defined; err != nil {
-		t.Error(err)
+	if a, b := <-defined, <-defined; a == nil || a != b {
+		t.Errorf("%v and %v", a, b)
 	}
 }
 
@@ -317,18 +321,64 @@ func TestMisuse(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // it has nothing to wait for
+		ids, err := katsubushi.Open(over, katsubushi.Config{Store: static.Dir(dir, 970)})
+		if !errors.Is(err, context.Canceled) || ids != nil {
+			t.Fatalf("a ctx that is over: %v", err)
+		}
+	}
 }
 
-// Who does not lease links no client of any store.
-func TestDependencies(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".",
-		"./workerid/static").Output()
+// TestCopy: a copy of the struct is the same IDs. It knows the same names, and either of them closes both.
+func TestCopy(t *testing.T) {
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range strings.Fields(string(out)) {
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 982), Counters: counters})
+	same := copied.Of(ids)
+	take(t, ids, same)
+	a, _ := ids.Name(t.Context(), "orders sequence")
+	b, err := same.Name(t.Context(), "orders sequence")
+	if a == nil || a != b || err != nil {
+		t.Errorf("%v and %v, %v", a, b, err)
+	}
+	if err := errors.Join(same.Close(), ids.Close(), same.Close()); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []katsubushi.Source{ids, same, a} {
+		if v, err := s.ID(t.Context()); !errors.Is(err, katsubushi.ErrClosed) || v != 0 {
+			t.Errorf("after Close: %d, %v", v, err)
+		}
+	}
+}
+
+// TestDependencies: a program links the client library of the store that it imports, and of no other one.
+func TestDependencies(t *testing.T) {
+	clients := map[string]string{ // of which packages
+		"./workerid/redis": "github.com/redis/", "./workerid/etcd": "go.etcd.io/etcd/",
+		"./workerid/zookeeper": "github.com/go-zookeeper/",
+	}
+	of := func(p string) []string {
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", p).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	for _, p := range append(of("."), of("./workerid/static")...) {
 		if !strings.HasPrefix(p, "github.com/katsubushi/katsubushi/v3") && !strings.HasPrefix(p, "golang.org/x/sys/") {
 			t.Errorf("it needs %s", p)
+		}
+	}
+	for p := range clients {
+		needs := strings.Join(of(p), " ")
+		for other, client := range clients {
+			if strings.Contains(needs, client) != (other == p) {
+				t.Errorf("%s needs %s: %v", p, client, other != p)
+			}
 		}
 	}
 }

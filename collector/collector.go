@@ -1,6 +1,7 @@
 // Package collector shows the ids of a program to Prometheus: the figures that a daemon shows of the same things, by
 // the same names, which docs/METRICS.md explains, so that a daemon's alerts and dashboards fit. They say whether ids
-// are issued, and count requests without an id by reason; worker ids, their leases or windows, the clock, the layout.
+// are issued, and count requests without an id by reason; worker ids, their leases or windows, the clock, the layout;
+// and of each name of IDs.Name what it has issued, of a sequence also its blocks.
 //
 //	prometheus.MustRegister(collector.New(ids))
 package collector

@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3"
 	"github.com/katsubushi/katsubushi/v3/collector"
+	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -19,13 +20,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func Example() {
+func ExampleNew() {
 	dir, err := os.MkdirTemp("", "ids")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	ids, err := katsubushi.Open(context.Background(), katsubushi.Config{Store: static.Dir(dir, 5)})
+	ids, err := katsubushi.Open(context.Background(), katsubushi.Config{Store: static.Dir(dir, 939)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func Example() {
 			fmt.Println(f.GetHelp(), f.GetMetric()[0].GetGauge().GetValue())
 		}
 	}
-	// Output: 1 while ids are issued. 1
+	// Output: 1 while ready: ids are issued, and nothing is wrong with strict order. 1
 }
 
 // TestNew: what a program with a lease shows, and that docs/METRICS.md, which is the daemon's, knows all of it.
@@ -62,9 +63,22 @@ func TestNew(t *testing.T) {
 	if _, err := admin.Init(t.Context(), workerid.InitNew); err != nil {
 		t.Fatal(err)
 	}
-	ids, err := katsubushi.Open(t.Context(), katsubushi.Config{Store: pool})
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	ids, err := katsubushi.Open(t.Context(), katsubushi.Config{Store: pool, Counters: counters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for definition, n := range map[string]int{"orders sequence start=1000": 7, "old snowflake layout=instagram": 3} {
+		name, err := ids.Name(t.Context(), definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := name.IDs(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector.New(ids))
@@ -110,6 +124,10 @@ func TestNew(t *testing.T) {
 		"katsubushi_record_info":              {"record=store = 1"},
 		"katsubushi_errors_total":             {"reason=rate_exceeded = 0"},
 		"katsubushi_time_field_left_seconds":  {"= "},
+		"katsubushi_generator_issued_total":   {"generator=old kind=snowflake = 3", "generator=orders kind=sequence = 7"},
+		"katsubushi_generator_ready":          {"generator=orders kind=sequence = 1"},
+		"katsubushi_generator_last":           {"generator=orders kind=sequence = 1006"},
+		"katsubushi_generator_at_hand":        {"generator=orders kind=sequence = "},
 	})
 	if err := ids.Close(); err != nil {
 		t.Fatal(err)

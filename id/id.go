@@ -45,3 +45,17 @@ func (r Run) Append(dst []byte, i int) []byte {
 	t.Start(r)
 	return t.Append(slices.Grow(dst, Room))
 }
+
+// Fill writes numbers into ids, which has room for N: four at a time, as each else waits for the one before.
+func (r Run) Fill(ids []uint64) {
+	stride := r.Stride
+	v, v1, v2, v3 := r.First, r.First+stride, r.First+2*stride, r.First+3*stride
+	for ids = ids[:r.N]; len(ids) >= 4; ids = ids[4:] {
+		ids[0], ids[1], ids[2], ids[3] = v, v1, v2, v3
+		v, v1, v2, v3 = v+4*stride, v1+4*stride, v2+4*stride, v3+4*stride
+	}
+	for i := range ids {
+		ids[i] = v
+		v += stride
+	}
+}

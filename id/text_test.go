@@ -97,6 +97,22 @@ func checkRun(t testing.TB, r Run) {
 }
 
 // Long runs, so that each field overflows into the next, and the number of digits grows.
+func TestTheNumbersOfARun(t *testing.T) {
+	for n := range 11 {
+		run := Run{First: 1<<63 - 5, Stride: 1 << 40, N: n}
+		ids := make([]uint64, n+1)
+		run.Fill(ids)
+		for i, v := range ids[:n] {
+			if v != run.First+uint64(i)*run.Stride {
+				t.Errorf("%d of %d is %d", i, n, v)
+			}
+		}
+		if ids[n] != 0 {
+			t.Errorf("behind %d there is %d", n, ids[n])
+		}
+	}
+}
+
 func TestLongRuns(t *testing.T) {
 	checkRun(t, Run{First: 0, Stride: 1, N: 120_000})
 	checkRun(t, Run{First: 99_990_000, Stride: 1, N: 30_000})

@@ -29,22 +29,6 @@ func dial(t testing.TB, addr string, c client.Config) *client.Client {
 	return ids
 }
 
-func ExampleStart() {
-	TestOrder := func(t *testing.T) {
-		addr := katsubushitest.Start(t, katsubushitest.Names("orders sequence start=1000"))
-		ids, err := client.New(client.Static(addr), client.Config{}) // or the program's own way to ask
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ids.Close()
-		first, err := ids.Generator("orders").ID(t.Context())
-		if first != 1000 || err != nil {
-			t.Errorf("the first order is %d, %v", first, err)
-		}
-	}
-	_ = TestOrder // go test runs it
-}
-
 func TestStart(t *testing.T) {
 	a, b := katsubushitest.Start(t), katsubushitest.Start(t)
 	seen := map[uint64]bool{}

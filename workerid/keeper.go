@@ -38,6 +38,8 @@ type Config struct {
 	Grace     time.Duration
 	CheckTime func(ms int64) error // the layout's: why ids cannot carry this time; a nil func allows all times
 	Log       *slog.Logger         // one line for each change of a lane
+	// Failed is called with each error of the Store's Acquire. It must return at once. nil = it is not called.
+	Failed func(error)
 }
 
 // A Keeper runs a Machine: it carries out the effects on a Store and the lanes, and feeds the answers
@@ -164,6 +166,9 @@ func (k *Keeper) call(ctx context.Context, e Effect) {
 		switch e := e.(type) {
 		case Acquire:
 			g, err := k.c.Store.Acquire(ctx, e.Request)
+			if err != nil && k.c.Failed != nil {
+				k.c.Failed(err)
+			}
 			answer = Acquired{e.Lane, g, err}
 		case Extend:
 			results, err := k.c.Store.Extend(ctx, e.Held)

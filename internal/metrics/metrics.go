@@ -52,7 +52,7 @@ func (c *collector) metric(f figure.Figure) prometheus.Metric {
 	d := prometheus.NewDesc("katsubushi_"+f.Metric, f.Help, names, nil)
 	switch v := f.Value.(type) {
 	case figure.Sum:
-		return prometheus.MustNewConstSummary(d, v.N, v.Took.Seconds(), nil)
+		return prometheus.MustNewConstSummary(d, v.N, v.Took.Seconds(), nil, values...)
 	case *latency.Snapshot:
 		return histogram(d, v, c.started)
 	}

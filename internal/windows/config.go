@@ -55,11 +55,11 @@ type Config struct {
 	// it is empty all the same, or no record can be kept there, Open says so and names the flag.
 	StateDirByDefault bool
 
-	// Announce: on or off, whether the store's other users find this program there; empty = on where the
-	// store can.
+	// Announce is one of AnnounceWords: whether the store's other users find this program there; empty = on
+	// where the store can.
 	Announce string
-	// PeerCheck compares the id clock with those of the daemons that are announced: refuse, which means to
-	// acquire no worker id at the start until it fits; warn; off. Empty = refuse where the store can.
+	// PeerCheck is one of PeerCheckWords: it compares the id clock with those of the daemons that are announced.
+	// refuse means to acquire no worker id at the start until it fits. Empty = refuse where the Store Compares, else off.
 	PeerCheck string
 	// Peers says how daemons of the pool reach each other; it matters where the store has announcements.
 	Peers Peers
@@ -68,7 +68,10 @@ type Config struct {
 	Succeeds bool
 	// Ready returns why the program issues no ids, or nil. Default: what the lanes say.
 	Ready func() error
-	// Wake tells those to ask again who got id.ErrWait from the Issuer; nil = nobody waits.
+	// Failed is called with each error of the Store about a new worker id, and must return at once. nil = it is not
+	// called.
+	Failed func(error)
+	// Wake tells those to ask again who got id.ErrWait from the Issuer; nil = no client waits.
 	Wake func()
 }
 

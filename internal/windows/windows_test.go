@@ -178,6 +178,7 @@ func leasing(log *said, f *fake) Config {
 func announcing(log *said, f *fake) Config {
 	c := leasing(log, f)
 	c.Store.Announces = true
+	c.Store.Compares = true
 	c.Store.Open = func(now func() int64, _ string) (workerid.Backend, error) {
 		f.now = now
 		return directory{f}, nil
@@ -577,16 +578,17 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestPeersAreChecked: where the store can, unless that is off.
+// TestPeersAreChecked: where the store can and they are by default, unless that is off, or where it is asked for.
 func TestPeersAreChecked(t *testing.T) {
 	var log said
 	for _, c := range []struct {
-		announces bool
-		mode      string
-		want      bool
-	}{{true, "", true}, {true, "warn", true}, {true, "off", false}, {false, "", false}} {
+		announces, compares bool
+		mode                string
+		want                bool
+	}{{true, true, "", true}, {true, true, "warn", true}, {true, true, "off", false}, {false, false, "", false},
+		{true, false, "", false}, {true, false, "refuse", true}} {
 		config := leasing(&log, nil)
-		config.Store.Announces, config.PeerCheck = c.announces, c.mode
+		config.Store.Announces, config.Store.Compares, config.PeerCheck = c.announces, c.compares, c.mode
 		if got := config.ChecksPeers(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

@@ -16,6 +16,19 @@ func Of[T any](p *T) *T {
 	return c
 }
 
+// Field is a field of the struct that p points to, also an unexported one, or one of a struct in it: the names lead
+// there.
+func Field[T any](p any, names ...string) *T {
+	v := reflect.ValueOf(p).Elem()
+	for _, name := range names {
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		v = v.FieldByName(name)
+	}
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Interface().(*T)
+}
+
 // own replaces what v, which can be addressed, shares with its original.
 func own(v reflect.Value) {
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem() // unexported fields as well

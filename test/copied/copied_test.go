@@ -29,3 +29,11 @@ func TestACopyGoesOnByItself(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+func TestAFieldIsTheStructsOwn(t *testing.T) {
+	a := &struct{ in *outer }{&outer{pair: [2]inner{{[]string{"first"}}}}}
+	*Field[int](a, "in", "n") = 5
+	if a.in.n != 5 || Field[[2]inner](a, "in", "pair")[0].list[0] != "first" {
+		t.Errorf("%+v", a.in)
+	}
+}
