@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,25 +64,28 @@ func New(c Config) (*Daemon, error) {
 		Services: &d.c.Services,
 	})
 	w := c.windows()
-	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.observer.Ready, d.wake, c.Inherited.Succeeds(), d.peerAsker()
+	w.Ready, w.Wake = d.observer.Ready, func() { d.names.Wake() }
+	w.Succeeds, w.Peers.Ask = c.Inherited.Succeeds(), d.peerAsker()
 	d.windows = windows.New(w)
 	d.names = names.New(c.names(), names.Given{
 		Log: c.Log, Issuer: d.windows.Issuer, Now: d.windows.Clock.Now, AnyDisk: c.AnyDisk, Forwarder: d.newForwarder,
 		Wake: func() { d.front.Wake() }, Hidden: c.HasLogins(), Unreachable: c.nowhere(),
 	})
-	for _, prepare := range []func() error{
-		d.checkInherited, d.newFront, d.newServices, d.bindUnlessSucceeding,
-		d.windows.Open, d.names.Open, d.openUsers,
-	} {
+	if err := c.Inherited.Check(c.places(), SocketNames()); err != nil {
+		return nil, err
+	}
+	if err := d.newFront(); err != nil {
+		return nil, err
+	}
+	d.newServices()
+	d.observer.Watch(observe.Rooms{Windows: d.windows, Names: d.names, Front: d.front, Services: d.services})
+	bind := d.bind
+	if c.Inherited.Succeeds() {
+		bind = func() error { return nil }
+	}
+	for _, prepare := range []func() error{bind, d.windows.Open, d.names.Open, d.openUsers} {
 		if err := prepare(); err != nil {
-			if d.services != nil {
-				d.services.Stop()
-			}
-			d.names.Stop()
-			d.windows.Stop(true)
-			if d.front != nil {
-				d.front.End()
-			}
+			d.end(true)
 			return nil, err
 		}
 	}
@@ -89,19 +93,48 @@ func New(c Config) (*Daemon, error) {
 	return d, nil
 }
 
-// checkInherited returns everything that is wrong with the passed sockets.
-func (d *Daemon) checkInherited() error { return d.c.Inherited.Check(d.c.places(), SocketNames()) }
-
-// bindUnlessSucceeding binds the ports now, so that an address in use is an error of New. A successor waits for
-// its predecessor first.
-func (d *Daemon) bindUnlessSucceeding() error {
-	if d.c.Inherited.Succeeds() {
-		return nil
-	}
-	return d.bind()
+// A part is a room, or a half of one, that starts and stops by itself. stop is harmless before start. another says that
+// another process goes on: a successor, or the one before if this one's start has failed.
+type part struct {
+	start func(ctx context.Context) error
+	stop  func(another bool)
 }
 
-// bind opens the ports of the services and the UDP port, and finds out whether those of the engine are in use.
+// simple returns a part whose start cannot fail, and whose stop is the same if another process goes on.
+func simple(start, stop func()) part {
+	return part{func(context.Context) error {
+		start()
+		return nil
+	}, func(bool) { stop() }}
+}
+
+// parts lists everything that runs, in the order in which it starts. It stops in the opposite order: read the reasons
+// from the last to the first.
+func (d *Daemon) parts() []part {
+	return []part{
+		// The users, and the process that compares passwords: until here a client may log in.
+		simple(func() { d.front.Start(d.fail) }, d.front.End),
+		// HTTP, gRPC, admin, debug: until here they say that the daemon is not ready.
+		simple(func() { d.services.Start(d.fail) }, d.services.Stop),
+		// What sequences have not issued goes back to their store, now that no client can ask for it.
+		simple(d.names.Start, d.names.Stop),
+		// From here on no id is issued, and the worker ids are free.
+		{simple(d.windows.Start, nil).start, d.windows.Stop},
+		// What the page shows is read from the parts above.
+		simple(d.observer.Start, d.observer.Stop),
+		// The engine, and with it those services that issue ids: accept what has already arrived, then nothing more;
+		// every connection takes its replies, or runs out of time.
+		{d.serve, func(bool) {
+			d.front.Close()
+			d.services.Drain() // meanwhile
+			d.front.Wait()
+		}},
+	}
+}
+
+// bind opens the ports of the services and the UDP port, and finds out whether those of the engine are in use. A
+// successor does that once its predecessor has given it everything; any other process in New, so that an address in use
+// is an error of New.
 func (d *Daemon) bind() error {
 	if err := d.services.Open(&d.binder); err != nil {
 		return err
@@ -146,9 +179,6 @@ func (d *Daemon) Upgrade(u handover.Upgrade) error { return d.giver.Upgrade(u) }
 // Abandon kills a process that may become the successor, if there is one: this one is about to exit.
 func (d *Daemon) Abandon() { d.giver.Abandon() }
 
-// wake makes everybody ask again who waits for an id.
-func (d *Daemon) wake() { d.names.Wake() }
-
 // openUsers finds the users in the store of sequences, if that is where they are.
 func (d *Daemon) openUsers() error {
 	if d.c.Users == "" {
@@ -179,7 +209,7 @@ func (d *Daemon) newFront() (err error) {
 }
 
 // newServices makes what answers beside the engine.
-func (d *Daemon) newServices() error {
+func (d *Daemon) newServices() {
 	d.services = services.New(d.c.Services, services.Given{
 		Log: d.c.Log, Noise: d.noise, Bind: d.c.Bind, MaxConnections: d.c.MaxConnections,
 		DrainTimeout: d.c.DrainTimeout, Passed: d.c.Inherited.Passed(), Encrypted: d.front.Encrypted(),
@@ -187,6 +217,7 @@ func (d *Daemon) newServices() error {
 		HTTP: httpapi.Config{
 			Batch: d.names.Catalog.Batch, Declared: d.names.Catalog.Declares, Stats: d.observer.GeneralStats,
 			Ready: d.observer.Readiness, Notes: d.windows.Notes, Page: d.observer.Page(), Metrics: d.observer.Metrics(),
+			Runbook: d.observer.Runbook(),
 		},
 		GRPC: grpcapi.Config{
 			Batch: d.names.Catalog.Batch, Stats: d.observer.NineStats, Ready: d.observer.Ready,
@@ -198,8 +229,6 @@ func (d *Daemon) newServices() error {
 			Users:   d.front.Users, Log: d.c.Log,
 		},
 	})
-	d.observer.Watch(observe.Rooms{Windows: d.windows, Names: d.names, Front: d.front, Services: d.services})
-	return nil
 }
 
 // Reload reads the certificate, the users and the generators again. Open connections keep their
@@ -220,17 +249,18 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	d.fail = fail
-	taken, err := d.start(ctx)
+	taken, err := d.takeOver(ctx)
 	if err != nil {
-		d.withdraw()
+		d.end(true)
 		return err
 	}
-
-	d.front.Start(fail)
-	if err := d.listenWhenServing(ctx); err != nil {
-		fail(err)
-	} else {
-		d.front.Serve(fail)
+	for _, p := range d.parts() {
+		if err = p.start(ctx); err != nil {
+			fail(err)
+			break
+		}
+	}
+	if err == nil {
 		d.giver.Serves(ctx, fail)
 		if taken != nil {
 			taken.Serve()
@@ -239,73 +269,46 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.c.Inherited.Passed().Close() // what was needed was copied
 
 	<-ctx.Done()
-	if d.giver.End() {
-		d.retire()
-	} else {
-		d.stop()
-	}
+	d.stop(d.giver.End())
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, handover.ErrSucceeded) {
 		return err
 	}
 	return nil
 }
 
-// start starts what runs beside the engine. A successor first waits until the process before it has
-// given it everything.
-func (d *Daemon) start(ctx context.Context) (taken *handover.Taker, err error) {
-	if d.c.Inherited.Succeeds() {
-		d.windows.Start()
-		if taken, err = handover.Take(ctx, d.handover(), d.c.Inherited.From); err != nil {
-			return nil, err
-		}
-		if err := d.bind(); err != nil {
-			return nil, err
-		}
+// takeOver waits until the process before this one has given it everything. It returns nil if there is none.
+func (d *Daemon) takeOver(ctx context.Context) (*handover.Taker, error) {
+	if !d.c.Inherited.Succeeds() {
+		return nil, nil
 	}
-	d.services.Start(d.fail)
-	if taken == nil {
-		d.windows.Start()
+	d.windows.Start() // before all others: it keeps what it can have beside its predecessor
+	taken, err := handover.Take(ctx, d.handover(), d.c.Inherited.From)
+	if err != nil {
+		return nil, err
 	}
-	d.observer.Start()
-	d.names.Start()
-	return taken, nil
+	return taken, d.bind()
 }
 
-// withdraw gives everything back when start has failed.
-func (d *Daemon) withdraw() {
-	d.services.Stop()
-	d.front.End()
-	d.windows.Stop(true)
-	d.names.Stop()
+// stop ends a daemon that has served. retired: another process serves, or may. Then its own clients and the store need
+// not know, and it does not wait for load balancers.
+func (d *Daemon) stop(retired bool) {
+	d.observer.Leave() // not ready: load balancers send clients elsewhere
+	if retired {
+		d.names.HandOver() // at once: the new process waits for it
+	} else {
+		left := d.windows.Leave()     // clients that watch the store go elsewhere, too
+		d.names.HandOver()            // others lead: until the end requests are forwarded to them
+		time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
+		<-left
+	}
+	d.end(retired)
 }
 
-// stop shows the order in which a daemon stops.
-func (d *Daemon) stop() {
-	d.observer.Leave()            // not ready: load balancers send clients elsewhere
-	left := d.windows.Leave()     // the same for clients that watch the store
-	d.names.HandOver()            // others lead: until the end requests are forwarded to them
-	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
-	<-left
-	d.front.Close()    // accept what has already arrived, then nothing more; answer what was sent
-	d.services.Drain() // meanwhile
-	d.front.Wait()     // every connection has taken its replies or run out of time
-	d.observer.Stop()
-	d.windows.Stop(false) // from here on no id is issued and the worker ids are free
-	d.names.Stop()
-	d.services.Stop() // last: until now they reported that the daemon is not ready
-	d.front.End()
-}
-
-// retire is stop when another process serves, or may serve. The engine is frozen and the services have ended.
-func (d *Daemon) retire() {
-	d.observer.Leave()
-	d.names.HandOver() // at once: the new process waits for it
-	d.front.Close()    // close what could not move
-	d.front.Wait()
-	d.observer.Stop()
-	d.windows.Stop(true) // leased worker ids come free; others are the new process's already
-	d.names.Stop()
-	d.front.End()
+// end stops all parts, in the opposite order of their start, whether they have started or not.
+func (d *Daemon) end(another bool) {
+	for _, p := range slices.Backward(d.parts()) {
+		p.stop(another)
+	}
 }
 
 // Serving is closed once ids are served.
@@ -318,9 +321,9 @@ func (d *Daemon) Fleet(patience time.Duration) (string, error) { return d.observ
 // Status says in a few words what the daemon does now: which worker ids it serves, or why it does not.
 func (d *Daemon) Status() string { return d.observer.Status() }
 
-// listenWhenServing opens the ports once the first lane serves. If ctx ends before that, it returns
-// ctx's error.
-func (d *Daemon) listenWhenServing(ctx context.Context) error {
+// serve opens the engine's ports once the first lane may issue ids, and serves them. If ctx ends before that, it
+// returns ctx's error.
+func (d *Daemon) serve(ctx context.Context) error {
 	select {
 	case <-d.windows.Serving():
 	case <-ctx.Done():
@@ -329,8 +332,13 @@ func (d *Daemon) listenWhenServing(ctx context.Context) error {
 	if err := d.front.Open(ctx); err != nil {
 		return err
 	}
-	d.found()
+	port := 0
+	if tcp, ok := d.front.Addresses()[0].At.(*net.TCPAddr); ok && d.c.Advertise == "" {
+		port = tcp.Port
+	}
+	d.windows.Opened(port)
 	d.names.Reachable(d.ownNode())
+	d.front.Serve(d.fail)
 	return nil
 }
 

@@ -51,12 +51,3 @@ func (d *Daemon) peerTLS() (*tls.Config, error) {
 	}
 	return d.front.TLS.Client(roots), nil
 }
-
-// found notes that the ports are open, and where.
-func (d *Daemon) found() {
-	port := 0
-	if tcp, ok := d.front.Addresses()[0].At.(*net.TCPAddr); ok && d.c.Advertise == "" {
-		port = tcp.Port
-	}
-	d.windows.Opened(port)
-}

@@ -106,7 +106,7 @@ func TestClientsLearnOfAStopBeforeThePortCloses(t *testing.T) {
 			at(reflect.ValueOf(d.front).Elem(), "stop").Set(reflect.ValueOf(closes))
 			sealed := context.CancelFunc(func() { order = append(order, "sealed") })
 			at(reflect.ValueOf(d.observer).Elem(), "endKeeping").Set(reflect.ValueOf(sealed))
-			d.stop()
+			d.stop(false)
 			want := "not ready, the port closes, sealed, deleted, session ends"
 			if got := strings.Join(order, ", "); got != want {
 				t.Errorf("%s, want %s", got, want)

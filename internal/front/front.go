@@ -77,7 +77,7 @@ type Front struct {
 
 	udp       *net.UDPConn // nil when the UDP port is off
 	endUDP    context.CancelCauseFunc
-	udpServed chan struct{} // closed when the UDP port has ended
+	udpServed chan struct{} // closed when the UDP port has ended; nil = it has not begun
 
 	unwatch  context.CancelFunc // ends watching; nil = that has not begun
 	watching sync.WaitGroup     // whoever follows the users
@@ -262,7 +262,9 @@ func (f *Front) Close() {
 	if f.stop != nil {
 		f.stop()
 	}
-	f.endUDP(nil)
+	if f.endUDP != nil {
+		f.endUDP(nil)
+	}
 }
 
 // Wait returns when every connection has taken its replies, or has run out of time.
@@ -270,7 +272,9 @@ func (f *Front) Wait() {
 	if f.served != nil {
 		<-f.served
 	}
-	<-f.udpServed
+	if f.udpServed != nil {
+		<-f.udpServed
+	}
 }
 
 // End gives back what is left, also after a start that failed.

@@ -60,6 +60,7 @@ type Services struct {
 	g       Given
 	list    []*service
 	running sync.WaitGroup
+	paused  bool // since Pause, until Resume
 }
 
 // An answerer answers the clients of one listener.
@@ -191,10 +192,15 @@ func (s *Services) Stop() {
 			one.ln.Close()
 		}
 	}
-	s.running.Wait()
+	if !s.paused {
+		s.running.Wait()
+	}
 }
 
 func (s *Services) stop(drain bool) {
+	if s.paused { // what a request still has under way had its time
+		return
+	}
 	for _, one := range s.list {
 		if one.drains == drain {
 			s.shut(one.server)
@@ -217,6 +223,7 @@ const pause = 300 * time.Millisecond
 
 // Pause ends the services, whose sockets a successor has too. Requests under way get their answers.
 func (s *Services) Pause() {
+	s.paused = true
 	var all sync.WaitGroup
 	for _, one := range s.list {
 		server := one.server // Resume may have made another one when this goroutine runs
@@ -235,6 +242,7 @@ func (s *Services) Pause() {
 
 // Resume undoes Pause, with copies of the sockets.
 func (s *Services) Resume(passed sockets.Passed, fail func(error)) (err error) {
+	s.paused = false
 	for _, one := range s.list {
 		if one.ln, err = passed.Listener(one.at); err != nil {
 			return err

@@ -92,6 +92,9 @@ func (h *Holder) Open() error {
 
 // Start keeps the windows from now on, until Stop. A successor keeps what it can have beside its predecessor.
 func (h *Holder) Start() {
+	if h.started {
+		return
+	}
 	h.started = true
 	if !h.c.Succeeds {
 		h.runClock()

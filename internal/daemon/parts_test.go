@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestFailedStartLeavesNothing: whichever step of New fails, another daemon can have the ports, the state directory and
+// the store of sequences at once.
+func TestFailedStartLeavesNothing(t *testing.T) {
+	port := freePort(t)
+	for _, test := range []struct {
+		name string
+		fail func(t *testing.T, c *Config)
+	}{
+		{"the certificate is not there", func(t *testing.T, c *Config) {
+			c.TLSCert, c.TLSKey = filepath.Join(t.TempDir(), "c"), filepath.Join(t.TempDir(), "k")
+		}},
+		{"an address is in use", func(t *testing.T, c *Config) {
+			c.Sock, c.SockMode = filepath.Join(t.TempDir(), "none", "s"), 0o700
+		}},
+		{"the state file cannot be used", func(t *testing.T, c *Config) {
+			c.StateDir = t.TempDir()
+			if err := os.WriteFile(filepath.Join(c.StateDir, "worker-1.state"), []byte("nonsense"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a sequence is defined otherwise", func(t *testing.T, c *Config) {
+			c.Definitions = "orders sequence start=7"
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := testConfig()
+			c.StateDir, c.Port, c.HTTPPort = t.TempDir(), port, freePort(t)
+			c.Definitions, c.Counters.Dir = "orders sequence", t.TempDir()
+			start := func(c Config) error {
+				d, err := New(c)
+				if err == nil {
+					d.end(false)
+				}
+				return err
+			}
+			if err := start(c); err != nil {
+				t.Fatal(err)
+			}
+			faulty := c
+			test.fail(t, &faulty)
+			if err := start(faulty); err == nil {
+				t.Fatal("it starts")
+			}
+			if err := start(c); err != nil {
+				t.Error("after a failed start:", err)
+			}
+		})
+	}
+}
+
+// freePort returns a port of the loopback address that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
