@@ -80,7 +80,7 @@ func (d *dialect) optionNames() []string {
 // A fault is what an error of a server means.
 type fault struct {
 	answered bool   // the server refused the statement
-	again    bool   // nothing was written, because somebody else wrote: try again
+	again    bool   // nothing was written, because another daemon wrote: try again
 	text     string // what it is; empty = the error's own text says it
 }
 

@@ -17,47 +17,32 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/ledger"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
 var bg = context.Background()
 
-func define(t testing.TB, s *Store) {
-	t.Helper()
-	if _, err := s.Define(bg, counter.Sequence("orders")); err != nil {
-		t.Fatal(err)
-	}
-}
+var define = countertest.Define
 
-// reserve reserves 10 values and wants the first of them.
+// reserve wants ten values from lo on.
 func reserve(t testing.TB, s *Store, lo uint64) counter.Block {
 	t.Helper()
-	b, err := s.Reserve(bg, "orders", 10)
-	if err != nil || b.Lo != lo || b.Hi != lo+9 {
-		t.Fatalf("%+v, %v; want %d to %d", b, err, lo, lo+9)
-	}
-	return b
+	return countertest.Reserve(t, s, 10, lo)
 }
 
 // says wants an error that names all of words.
 func says(t testing.TB, err error, words ...string) {
 	t.Helper()
-	for _, w := range words {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			t.Errorf("%v; want %q", err, w)
-		}
-	}
+	countertest.Refused(t, err, nil, words...)
 }
 
 // foreign wants a refusal until somebody raises the sequence, in these words.
 func foreign(t testing.TB, s *Store, words ...string) {
 	t.Helper()
 	_, err := s.Reserve(bg, "orders", 10)
-	says(t, err, words...)
-	if !errors.Is(err, counter.ErrForeign) {
-		t.Error(err)
-	}
+	countertest.Refused(t, err, counter.ErrForeign, words...)
 }
 
 // What is wrong with a server is named.

@@ -10,8 +10,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 )
 
-// LeafTable is the table of ?layout=leaf without ?table=NAME.
-const LeafTable = "leaf_alloc"
+// leafTable is the table of ?layout=leaf without ?table=NAME.
+const leafTable = "leaf_alloc"
 
 // Leaf's table has a row for each sequence: its name (biz_tag), the first value that nobody has
 // (max_id), and the size of Leaf's own blocks (step), which we ignore. Leaf reserves with

@@ -13,8 +13,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
-// DefaultTable is the table without ?table=NAME.
-const DefaultTable = "katsubushi_sequences"
+// defaultTable is the table without ?table=NAME.
+const defaultTable = "katsubushi_sequences"
 
 // A target is what a URL says.
 type target struct {
@@ -50,7 +50,7 @@ func (c Config) parse() (*target, error) {
 		wrong("%s://USER@HOST:PORT/DATABASE allowed", strings.Join(Schemes(), "://..., "))
 		return nil, problems.Err()
 	}
-	t := &target{kind: &dialects[i], user: u.User, password: u.Password, table: DefaultTable, options: map[string]string{}}
+	t := &target{kind: &dialects[i], user: u.User, password: u.Password, table: defaultTable, options: map[string]string{}}
 	endpoint.CheckPassword(u.Password, c.PasswordFile, &problems)
 	if !u.Login { // else a name may have an @
 		err = u.Stray(t.kind.optionNames()...)
@@ -90,7 +90,7 @@ func (t *target) readQuery(query string, wrong func(string, ...any)) {
 		wrong("what follows ? cannot be read")
 	}
 	if t.leaf = values.Has("layout"); t.leaf {
-		t.table = LeafTable
+		t.table = leafTable
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value := values[name][len(values[name])-1]

@@ -2,7 +2,7 @@
 // the log says at INFO and above, whatever level the log shows.
 //
 // The guarantee: nothing that clients do pushes a change of state out. Whoever logs what a connection or a
-// request can cause logs it through Unkept. And a text that comes again and again takes the place of its
+// request can cause logs it past the Handler. And a text that comes again and again takes the place of its
 // own oldest entries, not of others. Not promised: that all of the last changes are there, and that any
 // outlive the process.
 package events
@@ -41,15 +41,6 @@ type Log struct {
 
 // Handler returns a handler that keeps what is logged, and passes on to next what next wants.
 func (l *Log) Handler(next slog.Handler) slog.Handler { return handler{log: l, next: next} }
-
-// Unkept returns a logger that writes where log does, and whose lines are not kept: for what connections and
-// requests can cause.
-func Unkept(log *slog.Logger) *slog.Logger {
-	if h, ok := log.Handler().(handler); ok {
-		return slog.New(h.next)
-	}
-	return log
-}
 
 // Last returns the last n events, newest first. They are the caller's own, but for their attributes, which
 // nobody may change.

@@ -69,8 +69,6 @@ func TestTheLogStaysTheSame(t *testing.T) {
 			slog.New(slog.NewJSONHandler(&without, nil))} {
 			log.With("a", 1).WithGroup("").WithGroup("g").With("b", secondsLeft(2)).
 				Info("text", "c", errors.New("e"), slog.Attr{})
-			Unkept(log.With("d", 4)).Warn("not kept")
-			Unkept(log).Info("not kept")
 		}
 		if with.String() != without.String() {
 			t.Errorf("with events:\n%swithout:\n%s", with.String(), without.String())
@@ -87,7 +85,6 @@ func TestFloods(t *testing.T) {
 	log := slog.New(l.Handler(slog.NewTextHandler(io.Discard, nil)))
 	log.Error("lease lost")
 	for i := range 3 * Size {
-		Unkept(log).Warn(fmt.Sprint("bad client ", i))
 		log.Warn("state file not written", "n", i)
 		log.Info("state file written again", "n", i)
 	}

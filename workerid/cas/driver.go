@@ -13,7 +13,7 @@ import (
 // Limits of a pool.
 const (
 	MaxRecords  = 100     // records in a Change; a Session splits what is more
-	MaxWorkers  = 4096    // worker ids of a pool
+	maxWorkers  = 4096    // worker ids of a pool
 	MaxChildren = 10_000  // records, presences and announcements that a Driver reads; more are refused
 	MaxBytes    = 1 << 20 // of all these texts
 	maxPeer     = 4096    // bytes of an announcement

@@ -69,8 +69,8 @@ func (s Settings) Check(p Protocol) error {
 	_, problems := s.Target(p)
 	problems.Include("", s.Terms.Validate())
 	s.checkTimes(p, &problems)
-	if s.Min <= s.Max && s.Max-s.Min >= MaxWorkers {
-		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", MaxWorkers, s.Min, s.Max)
+	if s.Min <= s.Max && s.Max-s.Min >= maxWorkers {
+		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", maxWorkers, s.Min, s.Max)
 	}
 	return problems.Err()
 }

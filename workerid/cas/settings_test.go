@@ -96,7 +96,7 @@ func TestCheck(t *testing.T) {
 			s.KeyFile = "f"
 		}, []string{"CertFile: a certificate and its key belong together"}},
 		{"keeper://h", func(s *Settings) { s.Min = 9 }, []string{"Max: 3: not below"}},
-		{"keeper://h", func(s *Settings) { s.Max = 1 + MaxWorkers }, []string{"Max: a pool has at most 4096"}},
+		{"keeper://h", func(s *Settings) { s.Max = 1 + maxWorkers }, []string{"Max: a pool has at most 4096"}},
 		{"keeper://h:0/..?ns=..", func(s *Settings) { s.Min = 9 }, []string{"URL: h: a port", "the path", "ns=..", "Max: 3"}},
 	} {
 		s := settings(c.url)

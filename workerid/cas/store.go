@@ -42,8 +42,8 @@ func (c Config) Validate() error {
 func validateTerms(t workerid.Terms) error {
 	var problems problem.List
 	problems.Include("", t.Validate())
-	if t.Min <= t.Max && t.Max-t.Min >= MaxWorkers {
-		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", MaxWorkers, t.Min, t.Max)
+	if t.Min <= t.Max && t.Max-t.Min >= maxWorkers {
+		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", maxWorkers, t.Min, t.Max)
 	}
 	return problems.Err()
 }

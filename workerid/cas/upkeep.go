@@ -15,7 +15,7 @@ func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < over })
 	comesBack := false
 	for k, l := range s.lanes {
-		if l.unheard && l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked) { // nobody asks for it any more
+		if l.unheard && l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked) { // no request asks for it any more
 			delete(s.lanes, k)
 			s.drains = append(s.drains, drain{k.worker, l.rec.Mark, l.rec.String()}) // it still bears witness
 			s.leaves(k.worker)

@@ -38,12 +38,12 @@ import (
 // What a new record has.
 const (
 	Lead    = time.Minute     // how far ahead of the clock values may be granted
-	MaxSkew = 2 * time.Second // between the store's clock and that of whoever calls it
+	MaxSkew = 2 * time.Second // between the store's clock and that of its caller
 	Epsilon = 2*MaxSkew + time.Second
 )
 
-// Years is for how long the values up to Max must last at the full rate.
-const Years = 10
+// years is for how long the values up to Max must last at the full rate.
+const years = 10
 
 // Errors besides those of package counter. After each of them nothing was granted, and to retry helps.
 var (
@@ -75,7 +75,7 @@ func Check(d counter.Definition) error {
 	if err := d.Check(); err != nil || d.RefuseLoss {
 		return err
 	}
-	need := uint64(d.Ceiling()) * Years * 365 * 24 * 3600
+	need := uint64(d.Ceiling()) * years * 365 * 24 * 3600
 	if d.Count(d.First()) < need {
 		last := fmt.Sprint("more than ", uint64(counter.MaxValue))
 		if hi, lo := bits.Mul64(need, d.Step); hi == 0 && lo <= counter.MaxValue-d.First() {
@@ -83,7 +83,7 @@ func Check(d counter.Definition) error {
 		}
 		return fmt.Errorf("max=%d: after a loss the sequence goes on above all that %d values a second can have used, so "+
 			"for %d years it must be %s; "+
-			"a smaller rate= needs less, and on-loss=refuse needs nothing", d.Max, d.Ceiling(), Years, last)
+			"a smaller rate= needs less, and on-loss=refuse needs nothing", d.Max, d.Ceiling(), years, last)
 	}
 	return nil
 }

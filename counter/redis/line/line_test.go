@@ -81,7 +81,7 @@ func TestCheck(t *testing.T) {
 // Near its largest numbers the line saturates; it never wraps.
 func TestTheLineDoesNotWrap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
-	for range 100_000 {
+	for range 20_000 {
 		d := sequence(func(d *counter.Definition) {
 			d.Start, d.Step, d.Rate = 1+rnd.Uint64N(counter.MaxValue), 1+rnd.Uint64N(1<<rnd.IntN(63)),
 				1+rnd.Uint64N(counter.MaxRate)
