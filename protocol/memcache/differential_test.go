@@ -3,20 +3,22 @@ package memcache
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/section"
 )
 
 // This server and a real memcached get the same inputs and must give the same answers, except for
 // ids, cas values, times and statistics. Every other difference must be listed, and every listed
-// one must show. docs/PROTOCOL.md has the list, for users.
+// one must show. DIFFERENCES.md has the list, for users.
 
 // A difference is a class of inputs that this server deliberately answers differently from
 // memcached 1.6.18.
 type difference struct {
-	what, theirs, ours, why string // the row of the table in docs/PROTOCOL.md
+	what, theirs, ours string // the row of the table in DIFFERENCES.md
+	why                string // for who changes it
 
 	// It excuses answers that match all three, as formatted by describe.
 	in, them, us *regexp.Regexp
@@ -265,28 +267,9 @@ var vary = []struct {
 }
 
 func TestDifferencesAreDocumented(t *testing.T) {
-	const path, end = "../../docs/PROTOCOL.md", "<!-- end -->"
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := "\n| input | memcached | katsubushi | why |\n|---|---|---|---|\n"
+	table := "| input | memcached | katsubushi |\n|---|---|---|\n"
 	for _, d := range differences {
-		table += fmt.Sprintf("| %s | %s | %s | %s |\n", d.what, d.theirs, d.ours, d.why)
+		table += fmt.Sprintf("| %s | %s | %s |\n", d.what, d.theirs, d.ours)
 	}
-	head, rest, ok := strings.Cut(string(doc), "-update -->\n")
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("no place for the table")
-	}
-	want := head + "-update -->\n" + table + "\n" + end + tail
-	switch {
-	case string(doc) == want:
-	case *update:
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Error("the table in docs/PROTOCOL.md is not that of the test; -update writes it")
-	}
+	section.Check(t, "DIFFERENCES.md", "differences from memcached", table, *update)
 }

@@ -6,12 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
@@ -48,7 +47,7 @@ func encode(reply []byte) (lines []string) {
 // session sets up what a conversation is held with: "budget 3" gives its fake 3 ids of each source,
 // "most 2" no more than 2 at once; "auth" switches authentication on; with "cluster", config get
 // cluster has an answer; "reason" refuses with a very long reason.
-func session(t *testing.T, b *transcript.Talk) *Session {
+func session(t testing.TB, b *transcript.Talk) *Session {
 	f := newFake()
 	s := newSession(f)
 	for _, w := range b.With {
@@ -74,69 +73,26 @@ func session(t *testing.T, b *transcript.Talk) *Session {
 	return s
 }
 
-// rewrite answers every C line again.
-func rewrite(t *testing.T, f *transcript.File) {
-	f.Rewrite(t, func(b *transcript.Talk) func(sent []byte) []string {
-		c := transcript.Conversation{T: t, Session: session(t, b), Most: most}
-		return func(sent []byte) []string {
-			said, wasClosed := len(c.Reply), c.Closed
-			c.Feed(sent)
-			lines := encode(c.Reply[said:])
-			if c.Closed && !wasClosed {
-				lines = append(lines, "S! closed")
-			}
-			return lines
-		}
+func TestTranscripts(t *testing.T) {
+	transcript.Run(t, transcript.Grammar{
+		Update: *update, Most: most, Lines: encode, Seen: withoutLost,
+		New: func(t testing.TB, b *transcript.Talk) transcript.Client {
+			s := session(t, b)
+			return transcript.Client{Session: s, Counted: func() protocol.Counts { return countedAsked(s) },
+				Wait: func(r *rand.Rand) { s.config.Handler.(*fake).waits = r }}
+		},
 	})
 }
 
-func TestTranscripts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	seed := uint64(time.Now().UnixNano())
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			f := transcript.Read(t, path)
-			if *update {
-				rewrite(t, f)
-				return
+// What a Handler sifts is answered as what it does not.
+func TestTranscriptsWithASieve(t *testing.T) {
+	for name, f := range transcript.Files(t) {
+		for _, b := range f.Talks {
+			s := session(t, &b)
+			s.config.Handler = &sifting{fake: s.config.Handler.(*fake)}
+			if got := answerTo(t, s, b.Sent...); !bytes.Equal(got, b.Want) {
+				t.Errorf("%s: %s: %s", name, b.Name, transcript.Difference(got, b.Want))
 			}
-			for _, b := range f.Talks {
-				in := bytes.Join(b.Sent, nil)
-				check := func(how string, pieces ...[]byte) {
-					if got := answerTo(t, session(t, &b), pieces...); !bytes.Equal(got, b.Want) {
-						t.Errorf("%s, %s\n got %.2000q\nwant %.2000q", b.Name, how, got, b.Want)
-					}
-				}
-				check("line by line", b.Sent...)
-				check("whole", in)
-				if len(in) < 10000 {
-					check("byte by byte", transcript.InBytes(in)...)
-				}
-				for i := range 20 {
-					check(fmt.Sprintf("split with seed %d+%d", seed, i), transcript.SplitAtRandom(in, seed+uint64(i))...)
-				}
-				sifted := session(t, &b)
-				sifted.config.Handler = &sifting{fake: sifted.config.Handler.(*fake)}
-				if got := answerTo(t, sifted, in); !bytes.Equal(got, b.Want) {
-					t.Errorf("%s, with a sieve\n got %.2000q\nwant %.2000q", b.Name, got, b.Want)
-				}
-				straight := session(t, &b)
-				answerTo(t, straight, in)
-				for i := range uint64(20) {
-					s := session(t, &b)
-					s.config.Handler.(*fake).waits = rand.New(rand.NewPCG(seed, i))
-					got := answerTo(t, s, transcript.SplitAtRandom(in, seed+i)...)
-					if !bytes.Equal(withoutLost(got), withoutLost(b.Want)) {
-						t.Errorf("%s, waiting with seed %d+%d\n got %.2000q\nwant %.2000q", b.Name, seed, i, got, b.Want)
-					}
-					if got, want := countedAsked(s), countedAsked(straight); got != want {
-						t.Errorf("%s, waiting with seed %d+%d: counted %v, want %v", b.Name, seed, i, got, want)
-					}
-				}
-			}
-		})
+		}
 	}
 }

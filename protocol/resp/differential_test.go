@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,16 +16,18 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/section"
 )
 
 // This server and a real redis-server get the same input and must give the same replies, error texts
 // included, except for ids, numbers of connections and times. Every other difference must be listed,
-// and every listed one must show. docs/PROTOCOL.md has the list, for users.
+// and every listed one must show. DIFFERENCES.md has the list, for users.
 
 // A difference is a class of replies that this server deliberately gives differently from redis-server
 // 7.0.
 type difference struct {
-	what, theirs, ours, why string // the row of the table in docs/PROTOCOL.md
+	what, theirs, ours string // the row of the table in DIFFERENCES.md
+	why                string // for who changes it
 
 	// It excuses two replies that match, to an input that matches.
 	in, them, us *regexp.Regexp
@@ -402,31 +403,11 @@ func readReply(r *bufio.Reader) (string, error) {
 }
 
 func TestDifferencesAreDocumented(t *testing.T) {
-	const path, begin, end = "../../docs/PROTOCOL.md", "<!-- redis: go test ./protocol/resp -run Documented -update -->\n",
-		"<!-- redis end -->"
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := "\n| input | redis-server | katsubushi | why |\n|---|---|---|---|\n"
+	table := "| input | redis-server | katsubushi |\n|---|---|---|\n"
 	for _, d := range differences {
-		table += fmt.Sprintf("| %s | %s | %s | %s |\n", d.what, d.theirs, d.ours, d.why)
+		table += fmt.Sprintf("| %s | %s | %s |\n", d.what, d.theirs, d.ours)
 	}
-	head, rest, ok := strings.Cut(string(doc), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("no place for the table")
-	}
-	want := head + begin + table + "\n" + end + tail
-	switch {
-	case string(doc) == want:
-	case *update:
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Error("the table in docs/PROTOCOL.md is not that of the test; -update writes it")
-	}
+	section.Check(t, "DIFFERENCES.md", "differences from redis-server", table, *update)
 }
 
 // TestCommandsAgainstRedis compares what COMMAND says about each command with what redis-server says:

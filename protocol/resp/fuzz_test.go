@@ -13,7 +13,7 @@ import (
 // sources wait. Also, for any input, nothing panics, every Feed makes progress, and neither the reply
 // nor the unconsumed input grows without limit. The transcripts are the seeds.
 func FuzzRESP(f *testing.F) {
-	for _, file := range transcripts(f) {
+	for _, file := range transcript.Files(f) {
 		for i, b := range file.Talks {
 			if in := bytes.Join(b.Sent, nil); len(in) < 2500 {
 				f.Add(in, uint64(i))

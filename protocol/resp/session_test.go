@@ -77,7 +77,7 @@ func manyKeys(r *rand.Rand, n int) []byte {
 // whenever its sources wait, and each id of the answer was issued once.
 func TestLongMGETs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	for i := range uint64(40) {
+	for i := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, i))
 		in := bytes.Join([][]byte{manyKeys(r, 1+r.IntN(6000)), frame("PING")}, nil)
 		if r.IntN(2) == 0 {

@@ -1,16 +1,12 @@
 package resp
 
 import (
-	"bytes"
 	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -74,74 +70,13 @@ func clusterOf(n int) protocol.Topology {
 	}}
 }
 
-// transcripts reads all files.
-func transcripts(t testing.TB) (files map[string]*transcript.File) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	files = make(map[string]*transcript.File)
-	for _, path := range paths {
-		files[strings.TrimSuffix(filepath.Base(path), ".txt")] = transcript.Read(t, path)
-	}
-	return files
-}
-
-func rewrite(t *testing.T, f *transcript.File) {
-	f.Rewrite(t, func(b *transcript.Talk) func(sent []byte) []string {
-		c := transcript.Conversation{T: t, Session: session(t, b), Most: most}
-		return func(sent []byte) []string {
-			said, wasClosed := len(c.Reply), c.Closed
-			c.Feed(sent)
-			lines := transcript.Lines(c.Reply[said:])
-			if c.Closed && !wasClosed {
-				lines = append(lines, "S! closed")
-			}
-			return lines
-		}
-	})
-}
-
-// Every conversation is answered alike, counts included, however its bytes are cut and whenever its
-// sources wait.
 func TestTranscripts(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	for name, f := range transcripts(t) {
-		t.Run(name, func(t *testing.T) {
-			if *update {
-				rewrite(t, f)
-				return
-			}
-			for _, b := range f.Talks {
-				in := bytes.Join(b.Sent, nil)
-				straight := session(t, &b)
-				answerTo(t, straight, in)
-				bad := false // one report is enough
-				check := func(how string, s *Session, pieces ...[]byte) {
-					if bad {
-						return
-					}
-					if got := answerTo(t, s, pieces...); !bytes.Equal(got, b.Want) {
-						bad = true
-						t.Errorf("%s, %s: %s", b.Name, how, transcript.Difference(got, b.Want))
-					}
-					if got, want := counted(s), counted(straight); got != want {
-						bad = true
-						t.Errorf("%s, %s: counted %v, want %v", b.Name, how, got, want)
-					}
-				}
-				check("line by line", session(t, &b), b.Sent...)
-				check("whole", session(t, &b), in)
-				if len(in) < 10000 {
-					check("byte by byte", session(t, &b), transcript.InBytes(in)...)
-				}
-				for i := range uint64(20) {
-					check(fmt.Sprintf("split with seed %d+%d", seed, i), session(t, &b), transcript.SplitAtRandom(in, seed+i)...)
-					s := session(t, &b)
-					s.config.Handler.(*fake).waits = rand.New(rand.NewPCG(seed, i))
-					check(fmt.Sprintf("waiting with seed %d+%d", seed, i), s, transcript.SplitAtRandom(in, seed+i)...)
-				}
-			}
-		})
-	}
+	transcript.Run(t, transcript.Grammar{
+		Update: *update, Most: most, Lines: transcript.Lines,
+		New: func(t testing.TB, b *transcript.Talk) transcript.Client {
+			s := session(t, b)
+			return transcript.Client{Session: s, Counted: func() protocol.Counts { return counted(s) },
+				Wait: func(r *rand.Rand) { s.config.Handler.(*fake).waits = r }}
+		},
+	})
 }
