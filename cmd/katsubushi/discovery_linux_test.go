@@ -85,10 +85,7 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 	ns := etcdtest.Namespace(t)
 	url := etcdtest.URL(t, m)
 	pool := []string{"-store", url, "-lease=20s", "-max-skew=1s", "-min-worker-id=41", "-max-worker-id=43"}
-	var out strings.Builder
-	if code := run(append([]string{"lease", "init", "-how=new"}, pool...), variables{}, &out, &out); code != exitOK {
-		t.Fatal(out.String())
-	}
+	poolOf{pool}.init(t)
 	w := watch(t, m, ns)
 	stranger := start(t, "-worker-id=41-43") // of no pool, with the same worker ids
 
@@ -156,10 +153,7 @@ func TestProcessDiscoveryInZooKeeper(t *testing.T) {
 	ns := zktest.Namespace(t)
 	pool := []string{"-store", "zookeeper://" + s.Addr() + "?ns=" + ns, "-lease=20s", "-max-skew=1s", "-min-worker-id=44",
 		"-max-worker-id=45"}
-	var out strings.Builder
-	if code := run(append([]string{"lease", "init", "-how=new"}, pool...), variables{}, &out, &out); code != exitOK {
-		t.Fatal(out.String())
-	}
+	poolOf{pool}.init(t)
 	conn := s.Client()
 	defer conn.Close()
 	peers := func() map[string]announcement.Announcement {

@@ -51,6 +51,7 @@ func firstDuplicate(ids []uint64) (uint64, bool) {
 // TestProcessMillionIDs: 16 gomemcache clients of one connection each fetch a million ids, one by
 // one and a hundred at a time.
 func TestProcessMillionIDs(t *testing.T) {
+	t.Parallel()
 	const clients, perClient, batch = 16, 62500, 100
 	p := start(t, "-worker-id", "1")
 	began := time.Now()
@@ -120,6 +121,7 @@ func TestProcessMillionIDs(t *testing.T) {
 // TestProcessHostileInput: none of it crashes the daemon, desynchronises the connection or stays in
 // memory.
 func TestProcessHostileInput(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1", "-loops", "2")
 	answer := "VERSION " + version + "\r\n"
 	inData := "set k 0 0 8\r\nget id\r\n\r\nversion\r\n"
@@ -179,6 +181,7 @@ func TestProcessHostileInput(t *testing.T) {
 }
 
 func TestProcessLibmemcachedTools(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1")
 	out := func(program string, args ...string) string {
 		b, err := exec.Command(need(t, program), append([]string{"--servers=" + p.Addr()}, args...)...).CombinedOutput()
@@ -199,6 +202,7 @@ func TestProcessLibmemcachedTools(t *testing.T) {
 }
 
 func TestProcessUnixSocket(t *testing.T) {
+	t.Parallel()
 	sock := filepath.Join(t.TempDir(), "k.sock")
 	p := start(t, "-worker-id", "1", "-sock", sock)
 	item, err := gomemcache(sock).Get("id")
@@ -219,6 +223,7 @@ func TestProcessUnixSocket(t *testing.T) {
 }
 
 func TestProcessHealthcheck(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1")
 	_, port, _ := net.SplitHostPort(p.Addr())
 	for _, args := range [][]string{{}, {"-ready"}} {
@@ -229,6 +234,7 @@ func TestProcessHealthcheck(t *testing.T) {
 }
 
 func TestProcessStopsInGoodOrder(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
 		p := start(t, "-worker-id", "1")
 		busy, idle := dial(t, "tcp", p.Addr()), dial(t, "tcp", p.Addr())
@@ -259,6 +265,7 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 }
 
 func TestProcessHangupDoesNotStopIt(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1")
 	p.Process.Signal(syscall.SIGHUP)
 	await(t, "the signal is logged", func() bool {
@@ -314,6 +321,7 @@ func unreadyDuring(t *testing.T, delay time.Duration) bool {
 }
 
 func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1", "-loops", "2")
 	_, port, _ := net.SplitHostPort(p.Addr())
 	second := launch(t, "-worker-id", "2", "-loops", "2", "-port", port)
@@ -326,6 +334,7 @@ func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
 }
 
 func TestProcessConnectionLimit(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1", "-max-connections", "2", "-loops", "1")
 	for range 2 {
 		c := dial(t, "tcp", p.Addr())
@@ -342,6 +351,7 @@ func TestProcessConnectionLimit(t *testing.T) {
 // however far that ran ahead of the clock: with a state directory in any case, without one as long
 // as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"state file": {"-state-dir", t.TempDir(), "-state-any-disk"},
 		"no state": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -385,6 +395,7 @@ func hurry(t *testing.T, p *process, n int) []uint64 {
 
 // TestProcessCleanRestart: after a clean stop, the next run starts at once, just above the last id.
 func TestProcessCleanRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var last uint64
 	for range 3 {
@@ -406,6 +417,7 @@ func TestProcessCleanRestart(t *testing.T) {
 // TestProcessTheSameWorkerIDTwice: the second daemon of a host with a worker id does not start,
 // whatever its port and its state directory.
 func TestProcessTheSameWorkerIDTwice(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	start(t, "-worker-id", "1001", "-claim", "on", "-state-dir", dir, "-state-any-disk")
 	for _, args := range [][]string{
@@ -421,6 +433,7 @@ func TestProcessTheSameWorkerIDTwice(t *testing.T) {
 }
 
 func TestProcessHTTP(t *testing.T) {
+	t.Parallel()
 	debug := freePort(t)
 	p := start(t, "-worker-id", "5", "-http-port", freePort(t), "-enable-stats", "-enable-pprof", "-debug-port", debug)
 	getFrom := func(address, path string) string {
@@ -443,11 +456,20 @@ func TestProcessHTTP(t *testing.T) {
 	if _, err := gomemcache(p.Addr()).Get("id"); err != nil {
 		t.Error(err)
 	}
-	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") ||
-		!strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {
-		t.Error(m)
-	} else if !strings.Contains(m, "\nkatsubushi_request_duration_seconds_count 1\n") { // HTTP is not measured
-		t.Errorf("one get over the memcached port was answered:\n%s", m)
+	var m string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(m)
+		}
+	})
+	await(t, "the loop has counted the answer that it sent", func() bool {
+		m = get("/metrics")
+		return strings.Contains(m, "\nkatsubushi_request_duration_seconds_count 1\n") // HTTP is not measured
+	})
+	for _, want := range []string{"katsubushi_ids_issued_total 1002", `katsubushi_commands_total{command="http"} 2`} {
+		if !strings.Contains(m, "\n"+want+"\n") {
+			t.Errorf("/metrics has no line %q", want)
+		}
 	}
 	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.Addr()) ||
 		!strings.Contains(e, " state=serving ") {
@@ -462,6 +484,7 @@ func TestProcessHTTP(t *testing.T) {
 // It cannot know which of the two is wrong, so it does not exit: after a boot the clock may be
 // corrected any moment.
 func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	const why = ", 2060-01-01T00:00:00Z: this host's clock is wrong, or -epoch"
 	port := freePort(t)
 	p := launch(t, "-worker-id", "1", "-epoch", "2060-01-01T00:00:00Z", "-http-port", port)

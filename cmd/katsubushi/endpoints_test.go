@@ -15,6 +15,7 @@ import (
 // testdata/endpoints each line has flags, or variables of the environment; below it, indented, stands what is
 // said of them. $D is a directory of files.
 func TestEndpoints(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if _, err := selfsigned.Write(at("ca.pem"), at("key.pem"), 1); err != nil {

@@ -33,6 +33,7 @@ func stateDirOf(p *parsed) any {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		args []string
@@ -232,16 +233,20 @@ func whereHTTP(p *parsed) any { return fmt.Sprint(p.HTTPBind, ":", p.HTTPPort, "
 // TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing
 // complains of a value that nobody gave.
 func TestAnEmptyFlagIsNotSet(t *testing.T) {
+	t.Parallel()
 	for _, list := range []func(*options) []setting{settings, runSettings} {
+		set := environment()
+		var empty, later []string
 		for _, s := range list(new(options)) {
-			for _, env := range []variables{environment(),
-				environment("KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_")), "17")} {
-				want, _, _ := parse(list, []string{}, env, nil)
-				// the last one counts
-				for _, args := range [][]string{{"-" + s.name + "="}, {"-" + s.name + "=18", "-" + s.name + "="}} {
-					if got, _, err := parse(list, args, env, nil); err != nil || !reflect.DeepEqual(got, want) {
-						t.Errorf("%q beside %v: %v\n%+v, without it\n%+v", args, env, err, got, want)
-					}
+			set["KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))] = "17"
+			empty = append(empty, "-"+s.name+"=")
+			later = append(later, "-"+s.name+"=18", "-"+s.name+"=") // the last one counts
+		}
+		for _, env := range []variables{environment(), set} {
+			want, _, _ := parse(list, []string{}, env, nil)
+			for _, args := range [][]string{empty, later} {
+				if got, _, err := parse(list, args, env, nil); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%q: %v\n%+v, without them\n%+v", args, err, got, want)
 				}
 			}
 		}
@@ -312,6 +317,17 @@ func TestAWrongNameBesideAWrongLayout(t *testing.T) {
 	}
 }
 
+// TestSpinOff: nothing and no time are off.
+func TestSpinOff(t *testing.T) {
+	for _, v := range []string{"off", "0", "0s"} {
+		o := &options{}
+		o.Spin = time.Second
+		if err := o.setSpin(v); err != nil || o.Spin != 0 {
+			t.Errorf("%s: %v, %v", v, o.Spin, err)
+		}
+	}
+}
+
 // TestSingleSettingsThatAreRefused: each value is wrong by itself, and the text says what is right.
 func TestSingleSettingsThatAreRefused(t *testing.T) {
 	const worker = "a worker id such as 7, a range such as 1-4, a list such as 1,5,9 or ordinal is allowed"
@@ -333,6 +349,9 @@ func TestSingleSettingsThatAreRefused(t *testing.T) {
 		{[]string{"-worker-id=1-1025"}, "-worker-id=1-1025: a range has at most 1024 worker ids"},
 		{[]string{"-worker-id=1", "-worker-id=2"},
 			"-worker-id: 1 was given before: one flag has them all, such as 1,5,9"},
+		{[]string{"-spin=20"}, "-spin=20: auto, off or a duration such as 20us allowed"},
+		{[]string{"-spin=-20us"}, "-spin=-20us: auto, off or a duration such as 20us allowed"},
+		{[]string{"-spin=2ms"}, "-spin: 2ms: 0s to 1ms allowed"},
 	} {
 		got := complaints(t, append(c.args, "-loops=0"))
 		if !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0") {
@@ -418,8 +437,8 @@ func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	want := `-generator: "c snowflake start=1": "start=1": snowflake has the options layout=
--generator: "d": "d": a kind is needed behind the name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
+	want := `-generator: "c snowflake start=1": "start=1": snowflake has the options layout= order= node= ahead=
+-generator: "d": "d": a kind must follow the name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
 -generators: line 3: "a" is declared already, by "a snowflake"
 -generators: line 4: the name "id": id, and names of digits alone, stand for the default kind
 -generators: line 5: "step=0": 1 to 9223372036854775807 allowed
@@ -431,7 +450,7 @@ func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
 		!strings.Contains(got, "-unknown-keys=ignore: refuse or issue allowed") {
 		t.Errorf("%s\nand not\n%s", got, want)
 	}
-	nowhere := `-generator: "orders sequence": there is no place to record it: -state-dir DIRECTORY gives one, or ` +
+	nowhere := `-generator: "orders sequence": there is no place to record it: give -state-dir DIRECTORY or ` +
 		`-counters file:///DIRECTORY`
 	if got := complaints(t,
 		[]string{"-worker-id=1", "-state-dir=none", "-generator=orders sequence", "-loops=0"}); !strings.Contains(got,
@@ -442,6 +461,44 @@ func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
 	if !strings.Contains(got, "KATSUBUSHI_GENERATOR: \"b\": ") ||
 		!strings.Contains(got, "-generators: open /nowhere: no such file") {
 		t.Error(got)
+	}
+}
+
+// All that is wrong with timestamps is told at once. What only the counter store knows is told with the same exit code.
+func TestProblemsOfTimestamps(t *testing.T) {
+	define := func(name, options string) string {
+		return "-generator=" + name + " snowflake layout=katsubushi order=strict " + options
+	}
+	got := complaints(t, []string{"-worker-id=1", "-loops=0", "-counters=redis://localhost",
+		define("a", "node=1024 ahead=9s"), define("b", "node=1"), define("c", "node=1000"),
+		define("d", "node=1000 ahead=1500us")})
+	for _, want := range []string{
+		"node=1024: layout katsubushi has 0 to 1023", `"ahead=9s": 1s to 5s`, "this daemon's worker ids go up to 1",
+		"in redis nothing elects the one daemon", "ahead=1500us", "-loops: 0",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nand not %q", got, want)
+		}
+	}
+	got = complaints(t, []string{"-worker-id=1", "-loops=0", define("c", "node=1000"), define("d", "node=1000")})
+	if !strings.Contains(got, "node=1000 of layout katsubushi is taken already, by") ||
+		!strings.Contains(got, "-loops: 0") {
+		t.Error(got)
+	}
+	dir := t.TempDir()
+	place := []string{"-state-dir", dir, "-state-any-disk"}
+	create := []string{"generator", "create", "c snowflake layout=katsubushi order=strict node=1000"}
+	var stderr bytes.Buffer
+	if code := run(append(create, place...), variables{}, &stderr, &stderr); code != exitOK {
+		t.Fatalf("%d: %s", code, &stderr)
+	}
+	create[2] = strings.Replace(create[2], "c ", "d ", 1)
+	for _, args := range [][]string{create, {"-worker-id=1", "-claim=off", "-port=0", "-bind=127.0.0.1", "-http-port=0",
+		define("d", "node=1000")}} {
+		got := complaints(t, append(args, place...))
+		if !strings.Contains(got, "node=1000 of layout katsubushi is that of c") {
+			t.Error(got)
+		}
 	}
 }
 
@@ -769,6 +826,8 @@ func TestProblemsOfUsersAreToldTogether(t *testing.T) {
 		"-users=file":                                    `-users: "file": counters allowed`,
 		"-users=counters -auth-store=counters":           "-auth-store and -users: both say where users are kept",
 		"-max-wait=1s -sequence-wait=1s":                 "-sequence-wait and -max-wait: both say how long clients wait",
+		"-name=a -generator=b":                           "-name and -generator: both say which names there are",
+		"-names=/a -generators=/b":                       "-names and -generators: both say which names there are",
 		"-users=counters":                                "-users: only etcd keeps users",
 		"-users=counters -counters=etcd://h -udp-port=1": "-udp-port: datagrams carry no login: not together",
 	} {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +11,9 @@ import (
 
 // runGenerator runs `katsubushi generator` with a state directory.
 func runGenerator(dir string, args ...string) (code int, stdout, stderr string) {
-	var o, e bytes.Buffer
-	code = run(append([]string{"generator"}, args...),
-		environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true"), &o, &e)
-	return code, o.String(), e.String()
+	code, stdout, stderr, _ = patiently(environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true"),
+		append([]string{"generator"}, args...)...)
+	return code, stdout, stderr
 }
 
 func TestGeneratorCommands(t *testing.T) {
@@ -69,12 +67,12 @@ func TestGeneratorCommands(t *testing.T) {
 
 func TestGeneratorIsUsedRightly(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                 "the verb comes first: create, list",
-		"destroy orders":                   "create, list, show, raise, adopt, replicas and retire are there",
-		"create":                           "1 to 16 words follow it, not []",
-		"show":                             "one word follows it, not []",
-		"list all":                         `no word follows it, not ["all"]`,
-		"raise orders":                     `2 words follow it, not ["orders"]`,
+		"":                                 "no verb is given: the verbs are create, list",
+		"destroy orders":                   "the verbs are create, list, show, raise, adopt, replicas and retire",
+		"create":                           "takes 1 to 16 arguments, not []",
+		"show":                             "takes one argument, not []",
+		"list all":                         `takes no arguments, not ["all"]`,
+		"raise orders":                     `takes 2 arguments, not ["orders"]`,
 		"raise orders -5":                  "AT_LEAST=-5: 1 to 9223372036854775807 allowed",
 		"raise orders many":                "AT_LEAST=many: 1 to 9223372036854775807 allowed",
 		"raise orders 0":                   "AT_LEAST=0: 1 to",
@@ -82,9 +80,9 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"raise ../x 5":                     `the name "../x"`,
 		"create ../x sequence":             `the name "../x"`,
 		"create orders sequence step=0":    `"step=0"`,
-		"create orders uuid7":              `give daemons -generator "orders uuid7"`,
-		"create orders sequence -force":    "-force: only retire has it",
-		"retire orders -json":              "-json: only list and show have it",
+		"create orders uuid7":              `give daemons -name "orders uuid7"`,
+		"create orders sequence -force":    "-force: only for retire",
+		"retire orders -json":              "-json: only for list and show",
 		"list -counters mongo://a":         "-counters: a URL begins with file, redis, ",
 		"create orders sequence rate=0":    `"rate=0": 1 to 10000000 allowed`,
 		"create orders sequence rate=5":    "rate= and on-loss= are for stores that may lose",

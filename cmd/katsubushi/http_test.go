@@ -48,6 +48,7 @@ func checkHealthIn(t *testing.T, env variables, want int, args ...string) {
 // TestProcessLimitsApart: silent connections of the HTTP port take none of the memcached port's,
 // and a memcached port that is full keeps neither /healthz nor healthcheck from an answer.
 func TestProcessLimitsApart(t *testing.T) {
+	t.Parallel()
 	const limit = 100
 	if (&services.Config{}).HTTPConnections(limit) >= 116 {
 		t.Fatal("the silent connections do not fill the HTTP port")

@@ -18,16 +18,18 @@ import (
 // docsSQL returns the SQL of the docs that has a tag.
 func docsSQL(t *testing.T, tag string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/SEQUENCES.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, page := range []string{"SEQUENCES.md", "MIGRATING.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, sql, ok := strings.Cut(string(text), "```sql "+tag+"\n")
+		if sql, _, end := strings.Cut(sql, "```"); ok && end {
+			return sql
+		}
 	}
-	_, sql, ok := strings.Cut(string(text), "```sql "+tag+"\n")
-	sql, _, ok2 := strings.Cut(sql, "```")
-	if !ok || !ok2 {
-		t.Fatalf("no SQL %s in the docs", tag)
-	}
-	return sql
+	t.Fatalf("no SQL %s in the docs", tag)
+	return ""
 }
 
 // The table that Leaf's script makes, and tinyid's.
@@ -43,6 +45,7 @@ INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VA
 // A daemon on Leaf's table, with no more rights than the docs give it; and the SQL of the docs that moves
 // there and back.
 func TestProcessLeaf(t *testing.T) {
+	t.Parallel()
 	server := sqltest.MariaDB(t)
 	server.Do(t, foreignTables)
 	server.Do(t, docsSQL(t, "leaf-user"))

@@ -142,6 +142,7 @@ func (d *deaf) ends(t *testing.T, code int) {
 }
 
 func TestProcessNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
 	httpPort := freePort(t)
 	d := startDeaf(t, "-http-port", httpPort, "-bind", "127.0.0.1", "-loops", "2", "-max-connections", "100")
 	d.chatter(t)
@@ -167,6 +168,7 @@ func TestProcessNobodyReadsTheLog(t *testing.T) {
 }
 
 func TestProcessStopsThoughNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
 	d := startDeaf(t)
 	d.chatter(t)
 	d.Process.Signal(syscall.SIGTERM)
@@ -174,6 +176,7 @@ func TestProcessStopsThoughNobodyReadsTheLog(t *testing.T) {
 }
 
 func TestProcessASecondSignalThoughNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
 	httpPort := freePort(t)
 	d := startDeaf(t, "-http-port", httpPort, "-bind", "127.0.0.1", "-shutdown-delay", "1h")
 	d.chatter(t)
@@ -187,6 +190,7 @@ func TestProcessASecondSignalThoughNobodyReadsTheLog(t *testing.T) {
 }
 
 func TestProcessTheReaderOfTheLogGoesAway(t *testing.T) {
+	t.Parallel()
 	d := startDeaf(t)
 	d.log.Close() // the write that waits fails, and all that follow
 	d.chatter(t)
@@ -197,6 +201,7 @@ func TestProcessTheReaderOfTheLogGoesAway(t *testing.T) {
 
 // TestProcessTheLastLinesAreWritten: whoever exits waits for them.
 func TestProcessTheLastLinesAreWritten(t *testing.T) {
+	t.Parallel()
 	p := start(t, "-worker-id", "1", "-shutdown-delay", "1h")
 	p.Process.Signal(syscall.SIGTERM)
 	await(t, "the first signal is logged", func() bool { return p.Entry("stopping") != nil })
@@ -239,7 +244,7 @@ func TestProcessJournal(t *testing.T) {
 	}{
 		{[]string{"-worker-id", "x"}, []string{"<3>katsubushi cannot start", "<3>-worker-id", "<3>katsubushi -h all"}},
 		{
-			[]string{"-worker-id", "1", "-state-dir", "/proc/none", "-log-format", "json"},
+			[]string{"-worker-id", "1", "-state-dir", "/proc/none", "-log-format", "json", "-port", "0", "-http-port", "0"},
 			[]string{`<6>{"time"`, `<6>{"time"`, `<2>{"time"`},
 		},
 		{[]string{"run", "-store", "x", "true"}, []string{"<3>-store", "<3>katsubushi run -help"}},

@@ -84,6 +84,7 @@ func readMemoryStats(t *testing.T, port string) (s memoryStats) {
 // others, tells whom it closes, and does not grow beyond a bound. When the clients have left it
 // gives the memory back.
 func TestProcessBufferMemoryIsBounded(t *testing.T) {
+	t.Parallel()
 	const limit, clients, size = 16 << 20, 280, 1<<20 - 400
 	const bound = clients * size / 5 * 4 // most runs stay below half of that: it depends on when garbage is collected
 	for _, engine := range availableEngines(t) {
@@ -129,6 +130,7 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 
 // Also memory that is within the limit goes back to the system when the clients have left.
 func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
+	t.Parallel()
 	const clients, size = 120, 1<<20 - 400
 	for _, engine := range availableEngines(t) {
 		t.Run(engine, func(t *testing.T) {

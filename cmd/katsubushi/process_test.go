@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"net"
@@ -16,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/control"
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // TestMain builds the program; the tests in this package that begin with TestProcess talk to it from
@@ -99,6 +102,39 @@ func (p *process) end(t *testing.T, s os.Signal) int {
 	p.Signal(t, s)
 	<-p.Ended()
 	return p.ProcessState.ExitCode()
+}
+
+// patiently runs a command in this process, and again while its store is too slow for it. again means that what was not
+// answered may have been done.
+func patiently(env variables, args ...string) (code int, stdout, stderr string, again bool) {
+	for tries := 0; ; tries++ {
+		var o, e bytes.Buffer
+		code = run(args, env, &o, &e)
+		if stdout, stderr = o.String(), e.String(); !tooSlow(stderr) || tries == 50 {
+			return code, stdout, stderr, tries > 0
+		}
+	}
+}
+
+// printed runs the program, which must succeed, and returns what it prints; again while its store is too slow for it.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	for tries := 0; ; tries++ {
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		if err == nil {
+			return string(out)
+		}
+		if !tooSlow(string(out)) || tries == 50 {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// tooSlow tells from an error that a store gave no answer in time, or so late that it does not tell its time well
+// enough: on a busy machine.
+func tooSlow(said string) bool {
+	return strings.Contains(said, context.DeadlineExceeded.Error()) || strings.Contains(said, "no answer within ") ||
+		strings.Contains(said, workerid.ErrSkew.Error())
 }
 
 // await waits for a condition; the deadline is only for a test that fails.

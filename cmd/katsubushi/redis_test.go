@@ -23,20 +23,13 @@ var shortLease = []string{"-max-skew", "200ms", "-lease", "6s", "-min-worker-id"
 // runLease runs `katsubushi lease` on a pool, as -json prints it.
 func runLease(t *testing.T, url string, result any, args ...string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
 	args = append(append([]string{"lease", args[0], "-json", "-redis", url}, shortLease...), args[1:]...)
-	code := run(args, environment(), &stdout, &stderr)
-	for tries := 0; code != exitOK && tries < 50 && strings.Contains(stderr.String(), workerid.ErrSkew.Error()); tries++ {
-		t.Log(stderr.String()) // the answer took so long that it does not tell Redis's time well enough
-		stdout.Reset()
-		stderr.Reset()
-		code = run(args, environment(), &stdout, &stderr)
-	}
+	code, stdout, stderr, _ := patiently(environment(), args...)
 	if code != exitOK {
-		t.Fatalf("%q: exit code %d: %s", args, code, &stderr)
+		t.Fatalf("%q: exit code %d: %s", args, code, stderr)
 	}
-	if err := json.Unmarshal(stdout.Bytes(), result); err != nil {
-		t.Fatalf("%s: %v", &stdout, err)
+	if err := json.Unmarshal([]byte(stdout), result); err != nil {
+		t.Fatalf("%s: %v", stdout, err)
 	}
 }
 
@@ -175,7 +168,7 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		}
 	}
 	for words, want := range map[string]string{"seven": "one worker id is needed, not \"seven\"",
-		"1 2": `one word follows it, not ["1" "2"]`} { // the flags behind a wrong word are read
+		"1 2": `takes one argument, not ["1" "2"]`} { // the flags behind a wrong word are read
 		var stderr bytes.Buffer
 		run(strings.Fields("lease release "+words+" -redis redis://127.0.0.1:1/0"), environment(), nil, &stderr)
 		if !strings.HasPrefix(stderr.String(), "lease release: "+want+"\n") {

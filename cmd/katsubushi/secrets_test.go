@@ -162,10 +162,7 @@ func TestProcessRedisPasswordFile(t *testing.T) {
 	told := map[string]string{}
 	command := func(what string, args ...string) {
 		t.Helper()
-		out, err := exec.Command(binary, args...).CombinedOutput()
-		if told[what] = string(out); err != nil {
-			t.Errorf("%s: %v\n%s", what, err, out)
-		}
+		told[what] = printed(t, args...)
 	}
 	command("lease init", append([]string{"lease", "init", "-how", "new"}, flags...)...)
 	p := start(t, append(flags, "-http-port", freePort(t))...)

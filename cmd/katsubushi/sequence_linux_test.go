@@ -72,10 +72,14 @@ func (c *counting) get(t *testing.T, key string) (v uint64, says string) {
 	return v, ""
 }
 
-// must returns a value.
-func (c *counting) must(t *testing.T, key string) uint64 {
+// must returns a value. On a busy machine the store may not have answered the daemon when it started.
+func (c *counting) must(t *testing.T, key string) (v uint64) {
 	t.Helper()
-	v, says := c.get(t, key)
+	says := ""
+	await(t, "the store answers", func() bool {
+		v, says = c.get(t, key)
+		return !strings.HasPrefix(says, "SERVER_ERROR the counter store does not answer")
+	})
 	if says != "" {
 		t.Fatal(says)
 	}

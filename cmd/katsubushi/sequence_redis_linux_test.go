@@ -17,6 +17,7 @@ import (
 // A sequence in Redis, from an empty namespace to a wiped server: only an operator makes its record, and
 // the password is told nowhere.
 func TestProcessSequenceInRedis(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	s.Do("ACL", "SETUSER", "counting", "on", ">hush", "~shop:*", "+evalsha", "+eval", "+info", "+time", "+wait", "+hget",
 		"+hset", "+hsetnx", "+hmget", "+hgetall",

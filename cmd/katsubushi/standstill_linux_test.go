@@ -152,8 +152,12 @@ func TestProcessStandsStillBesideStrictSequences(t *testing.T) {
 	look = newAsker(t, leader)
 	servedWithin(t, time.Second, func() (string, time.Duration) {
 		m.Pause()
-		const requests = 20 // the first ones have the values at hand
-		asked := led.asked(t, strings.Repeat("orders\r\nget ", requests-1)+"orders", "orders:waits", look)
+		before, asked, requests := look.stat(t, "orders:waits"), time.Now(), 0
+		await(t, "a request waits", func() bool { // the first ones have the values at hand
+			led.ask(t, "orders")
+			requests++
+			return look.stat(t, "orders:waits") != before
+		})
 		ran := time.Since(asked)
 		went := leader.stands(t, m.Resume)
 		refusal := ""

@@ -2,15 +2,12 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/katsubushi/katsubushi/v3/test/mount"
 )
@@ -19,44 +16,22 @@ import (
 // waits. It skips the test where that is not allowed.
 func frozenDisk(t *testing.T) (dir string, freeze, thaw func()) {
 	t.Helper()
-	image := filepath.Join(t.TempDir(), "image")
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(image, 16<<20); err != nil {
-		t.Fatal(err)
-	}
-	dir = t.TempDir()
-	for _, command := range [][]string{{"mkfs.ext4", "-q", image}, {"mount", "-o", "loop", image, dir}} {
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("no disk that can be frozen: %v: %v %s", command, err, out)
-		}
-	}
-	t.Cleanup(func() { mount.Unmount(t, dir) })
-	f, err := os.Open(dir)
+	d, err := mount.NewDisk(t)
 	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	const fifreeze, fithaw = 0xc0045877, 0xc0045878 // linux/fs.h
-	frozen := false
-	thaw = func() {
-		if frozen {
-			frozen = false
-			if err := unix.IoctlSetInt(int(f.Fd()), fithaw, 0); err != nil {
-				t.Error(err)
-			}
-		}
+		t.Skip(err)
 	}
 	freeze = func() {
 		t.Helper()
-		t.Cleanup(thaw) // before the daemons on it are waited for
-		if err := unix.IoctlSetInt(int(f.Fd()), fifreeze, 0); err != nil {
+		if err := d.Freeze(); err != nil {
 			t.Skipf("the disk cannot be frozen: %v", err)
 		}
-		frozen = true
 	}
-	return dir, freeze, thaw
+	thaw = func() {
+		if err := d.Thaw(); err != nil {
+			t.Error(err)
+		}
+	}
+	return d.Dir, freeze, thaw
 }
 
 // TestProcessStateDiskStandsStill: a disk that does not answer keeps nobody waiting, neither the

@@ -19,6 +19,7 @@ func runState(dir string, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestProcessStateOfADaemon(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, "-worker-id", "7,9", "-state-dir", dir, "-state-any-disk")
 	hurry(t, p, 1000)
@@ -69,6 +70,7 @@ func waitsForItsMark(t *testing.T, dir string, by time.Duration) bool {
 }
 
 func TestProcessADamagedStateFileIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if code, _, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", "now"); code != exitOK {
 		t.Fatal(stderr)
@@ -106,8 +108,8 @@ func TestStateIsUsedRightly(t *testing.T) {
 		{[]string{"reset", "-worker-id", "1", "-mark", "1420070400"}, "2015-01-01T00:00:00Z was probably meant"},
 		{[]string{"reset", "-worker-id", "1024", "-mark", "now"}, "-worker-id: 1024: 0 to 1023 allowed in this layout"},
 		{[]string{"reset", "-worker-id", "32", "-mark", "now", "-worker-bits", "5"}, "-worker-id: 32: 0 to 31 allowed"},
-		{[]string{"show", "all"}, `state show: no word follows it, not ["all"]`},
-		{[]string{"adopt", "-worker-id", "1", "-force"}, "-force: only reset has it"},
+		{[]string{"show", "all"}, `state show: takes no arguments, not ["all"]`},
+		{[]string{"adopt", "-worker-id", "1", "-force"}, "-force: only for reset"},
 	} {
 		if code, _, stderr := runState(t.TempDir(), c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -39,8 +38,11 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 		{[]string{"-store=redis://h/0", "-redis-replicas=-1", "-redis-password-file=/none"}, nil,
 			[]string{"-redis-replicas: -1: ", "-redis-password-file: stat /none"}},
 		{[]string{"-store=redis://h/0", "-store-ca=/ca"}, []string{"KATSUBUSHI_STORE_KEY", "/key"},
-			[]string{"-store-ca: belongs to ZooKeeper and etcd, and the store is of another kind: Redis",
-				"KATSUBUSHI_STORE_KEY: belongs to ZooKeeper and etcd"}},
+			[]string{"-store: ca, cert and key belong to rediss://"}},
+		{[]string{"-store=rediss://h/0?cert=/a", "-store-cert=/b"}, []string{"KATSUBUSHI_STORE_KEY", "/key"},
+			[]string{"-store: ?cert: allowed once"}},
+		{[]string{"-store=rediss://h/0", "-store-ca=/none/a&b", "-counters=rediss://h?ca=/none/c"}, nil,
+			[]string{"-store: open /none/a&b: no such file", "-counters: open /none/c: no such file"}},
 		{[]string{"-store=redis://u@h/0", "-store-password-file=/none/1", "-redis-password-file=/none/2"}, nil,
 			[]string{
 				"-store-password-file and -redis-password-file: both say where the password is: one of the two is allowed"}},
@@ -138,26 +140,18 @@ func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 func TestProcessStore(t *testing.T) {
 	t.Parallel()
 	flags := append([]string{"-store", redistest.Start(t).URL()}, shortLease...)
-	command := func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command(binary, args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
-	got := command(append([]string{"lease", "init", "-how", "new"}, flags...)...)
+	got := printed(t, append([]string{"lease", "init", "-how", "new"}, flags...)...)
 	if !strings.HasPrefix(got, "recorded in redis://") || !strings.HasSuffix(got, "\nmade: its worker ids can be had\n") {
 		t.Errorf("lease init: %s", got)
 	}
 	if w := workerOf(t, start(t, flags...)); w != 1 {
 		t.Errorf("the daemon has worker id %d", w)
 	}
-	if got := command(append(append([]string{"run"}, flags...), "-log-level", "error", "--", "echo",
+	if got := printed(t, append(append([]string{"run"}, flags...), "-log-level", "error", "--", "echo",
 		"it is {}")...); got != "it is 2\n" {
 		t.Errorf("run: %s", got)
 	}
-	if got := command(append([]string{"lease", "stats"}, flags...)...); !strings.Contains(got,
+	if got := printed(t, append([]string{"lease", "stats"}, flags...)...); !strings.Contains(got,
 		"\nclient_get_id_success       2\n") {
 		t.Errorf("lease stats: %s", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/front"
+	"github.com/katsubushi/katsubushi/v3/test/section"
 )
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
@@ -94,16 +95,6 @@ func TestTexts(t *testing.T) {
 
 // TestFlagsInTheDocs compares the tables of docs/FLAGS.md with the program's. With -update it writes them.
 func TestFlagsInTheDocs(t *testing.T) {
-	const path, begin, end = "../../docs/FLAGS.md", "<!-- flags -->\n", "<!-- end of flags -->\n"
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatalf("%s has no place for the tables", path)
-	}
 	var b strings.Builder
 	words, sets := flagWords(), byTopic(newFlags())
 	for _, topic := range topics {
@@ -122,14 +113,7 @@ func TestFlagsInTheDocs(t *testing.T) {
 			fmt.Fprintf(&b, "| `-%s%s` | %s | %s |\n", f.Name, value, def, markdown.Replace(help))
 		})
 	}
-	text := before + begin + b.String() + "\n" + end + after
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if text != string(page) {
-		t.Errorf("%s differs: run the test with -update\n%s", path, firstDifference(text, string(page)))
-	}
+	section.Check(t, "../../docs/FLAGS.md", "flags", b.String(), *update)
 }
 
 var markdown = strings.NewReplacer("|", "\\|", "[", "\\[", "*", "\\*", "<", "\\<")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"strings"
 	"syscall"
@@ -19,11 +18,7 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	pool := []string{"-redis", server.URL(), "-min-worker-id", "1", "-max-worker-id", "2"}
-	var stderr bytes.Buffer
-	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard,
-		&stderr); code != exitOK {
-		t.Fatalf("lease init: %s", &stderr)
-	}
+	poolOf{pool}.init(t)
 	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)
 	conn := dial(t, "tcp", u.Addr())
 	r := bufio.NewReader(conn)
@@ -59,13 +54,12 @@ func TestProcessUpgradeLeased(t *testing.T) {
 		if id := get(t, conn, r); id <= last || worker(id) != next {
 			t.Errorf("id %d of worker id %d after %d, want worker id %d", id, worker(id), last, next)
 		}
-		var list bytes.Buffer
-		run(append([]string{"lease", "list"}, pool...), environment(), &list, &stderr)
+		_, list, stderr := poolOf{pool}.lease("list")
 		if strings.Contains(u.Logged(), "worker ids are not given back") { // Redis did not answer
 			t.Skip(u.Logged())
 		}
-		if strings.Count(list.String(), " held ") != 1 {
-			t.Errorf("one worker id should be held: %s%s", &list, &stderr)
+		if strings.Count(list, " held ") != 1 {
+			t.Errorf("one worker id should be held: %s%s", list, stderr)
 		}
 	}
 

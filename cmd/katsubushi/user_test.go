@@ -84,6 +84,7 @@ func TestUserCommandsThatAreWrong(t *testing.T) {
 
 // What each verb does to the file, and that no secret is printed but a new one that was asked for.
 func TestUserCommands(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, secret := filepath.Join(dir, "users"), filepath.Join(dir, "secret")
 	if err := os.WriteFile(secret, []byte("from a file\n"), 0o600); err != nil {

@@ -32,6 +32,15 @@ var readme = []setup{
 		snippet: "snippet.mjs", run: "ln -sfn $NODE_PATH $WORK/node_modules; for i in 1 2 3 4 5; do node " +
 			"$WORK/snippet.mjs; done",
 		does: "get", hint: "as there"},
+	{name: "this page, Elixir", language: "Elixir", protocol: "RESP2", needs: "apt elixir erlang-redis-client",
+		snippet: "snippet.exs", run: "for i in 1 2 3 4 5; do elixir $WORK/snippet.exs; done", does: "get",
+		hint: "as there"},
+	{name: "this page, Rust", language: "Rust", protocol: "text", needs: "apt rustc",
+		snippet: "snippet.rs", build: "rustc -o $WORK/client $WORK/snippet.rs",
+		run: "for i in 1 2 3 4 5; do $WORK/client; done", does: "get", hint: "as there"},
+	{name: "this page, C#", language: "C#", protocol: "text", needs: "apt mono-mcs mono-runtime libmono-system4.0-cil",
+		snippet: "snippet.cs", build: "mcs -out:$WORK/client.exe $WORK/snippet.cs",
+		run: "for i in 1 2 3 4 5; do mono $WORK/client.exe; done", does: "get", hint: "as there"},
 }
 
 // around is what a snippet needs to be a program that prints its id, by the program's file or its ending.
@@ -42,6 +51,11 @@ var around = map[string]struct{ before, after string }{
 	".rb":           {"", `puts "get #{id}"`},
 	".php":          {"<?php\n", `echo "get $id\n";`},
 	".mjs":          {"", "console.log(`get ${id}`);"},
+	".exs":          {"", `IO.puts("get " <> id)`},
+	".rs": {"use std::io::{BufRead, BufReader, Write};\nuse std::net::TcpStream;\n\n" +
+		"fn main() -> Result<(), Box<dyn std::error::Error>> {\n", "    println!(\"get {id}\");\n    Ok(())\n}"},
+	".cs": {"using System;\nusing System.IO;\nusing System.Net.Sockets;\nusing System.Text;\n\nclass Snippet {\n" +
+		"static void Main() {\n", `Console.WriteLine("get " + id);` + "\n}\n}"},
 }
 
 // goProgram is what a snippet for Go needs before it, with two more imports.
@@ -82,7 +96,8 @@ func (r *runner) writeSnippet(s *setup, file string, port int) error {
 		return err
 	}
 	ending := filepath.Ext(file)
-	language := map[string]string{".py": "python", ".rb": "ruby", ".mjs": "js"}[ending]
+	language := map[string]string{".py": "python", ".rb": "ruby", ".mjs": "js", ".exs": "elixir", ".rs": "rust",
+		".cs": "csharp"}[ending]
 	if language == "" {
 		language = ending[1:]
 	}

@@ -27,7 +27,7 @@ type setup struct {
 	// the daemon it needs: "" for the usual one, auth, cluster, grpc, sequence, tls, udp or unix; or a
 	// fleet, see follow.go
 	server string
-	hint   string // the one line of set-up that a user needs, for docs/CLIENTS.md
+	hint   string // the one line of set-up that a user needs, for RESULTS.md
 }
 
 func (s *setup) String() string { return fmt.Sprintf("%s (%s, %s)", s.name, s.language, s.protocol) }

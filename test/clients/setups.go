@@ -4,7 +4,7 @@ package main
 
 import "slices"
 
-// setups are all set-ups, in the order in which they run and appear in docs/CLIENTS.md.
+// setups are all set-ups, in the order in which they run and appear in RESULTS.md.
 var setups = slices.Concat(readme, plaintext, encrypted, authenticated, redis, overGRPC)
 
 var plaintext = []setup{

@@ -25,7 +25,7 @@ func Small(t *testing.T, size string) string {
 
 // Unmount takes a file system away. A child that another test is starting holds all open files of this
 // process until it becomes its program, so the file system may be busy for a moment.
-func Unmount(t *testing.T, dir string) {
+func Unmount(t testing.TB, dir string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {

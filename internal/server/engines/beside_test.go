@@ -9,12 +9,7 @@ import (
 // An encrypted port is served beside plain ones. The chosen engine serves the plain ones on its own
 // loops.
 func TestTLSPortBesideOthers(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(7, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	for _, m := range makers() {
 		for _, loops := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", m.name, loops), func(t *testing.T) {

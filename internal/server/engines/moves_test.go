@@ -401,12 +401,7 @@ func TestAdoptChecks(t *testing.T) {
 // Encrypted connections do not move. They are held, whatever they are in the middle of, and go on when
 // the engine thaws; when it ends frozen, they are closed.
 func TestEncryptedConnectionsStay(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(7, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	const bigger = 10_000_000
 	for _, m := range makers() {
 		t.Run(m.name, func(t *testing.T) {

@@ -286,12 +286,7 @@ func TestDrainTimeoutWhileParked(t *testing.T) {
 
 // A Wake reaches the encrypted ports beside the engine, too.
 func TestParkedBeside(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(7, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	for _, m := range makers() {
 		t.Run(m.name, func(t *testing.T) {
 			both := candidate{m.name, func(c server.Config) server.Engine { return newBeside(m.make(c), c) }, nil}

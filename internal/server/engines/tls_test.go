@@ -103,6 +103,18 @@ func writePEM(t testing.TB, path, kind string, der []byte) {
 	}
 }
 
+// newTLS returns what encrypts a port, and who has signed its certificate.
+func newTLS(t *testing.T) (ca *authority, enc *server.TLS) {
+	t.Helper()
+	ca = newAuthority(t, "ca")
+	cert, key := ca.issue(7, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca, enc
+}
+
 // startTLS starts the portable engine with an encrypted port.
 func startTLS(t *testing.T, enc *server.TLS, handshake time.Duration) *rig {
 	m := candidate{"net", func(c server.Config) server.Engine {
@@ -146,17 +158,9 @@ func (r *rig) dialTLS(c *tls.Config) (*client, error) {
 }
 
 func TestTLS(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(7, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	r := startTLS(t, enc, patience)
-	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := r.dialTLSOr(t, ca, 0)
 	c.say("echo 1\r\nbig 5000000\r\necho %s\r\n", strings.Repeat("x", 100_000))
 	c.expect("1\r\n")
 	c.expectBig(5_000_000)
@@ -166,10 +170,7 @@ func TestTLS(t *testing.T) {
 	c.expectEOF()
 	c.Close()
 
-	half, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	half := r.dialTLSOr(t, ca, 0)
 	half.say("echo 2\r\n")
 	half.Conn.(*tls.Conn).CloseWrite()
 	half.expect("2\r\n")
@@ -180,12 +181,7 @@ func TestTLS(t *testing.T) {
 
 // Clients that support nothing newer than TLS 1.1 are refused (RFC 8996), and 1.2 is accepted.
 func TestTLSVersions(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(7, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	r := startTLS(t, enc, patience)
 	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12, tls.VersionTLS13} {
 		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10, MaxVersion: version})
@@ -268,10 +264,7 @@ func TestTLSReload(t *testing.T) {
 	r := startTLS(t, enc, patience)
 	serial := func() (*client, int64) {
 		t.Helper()
-		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := r.dialTLSOr(t, ca, 0)
 		return c, c.Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
 	old, n := serial()
@@ -368,12 +361,7 @@ func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
 // A client that connects and says nothing, or something that is not TLS, is closed and delays
 // nobody.
 func TestTLSHandshakeTimeout(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(1, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	r := startTLS(t, enc, 200*time.Millisecond)
 	var silent []*client
 	for range 20 {
@@ -386,10 +374,7 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 	if r.counters.HandshakeErrors.Load() == 0 {
 		t.Error("the handshake that failed is not counted")
 	}
-	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := r.dialTLSOr(t, ca, 0)
 	c.say("echo 1\r\n")
 	c.expect("1\r\n")
 	for _, s := range silent {
@@ -436,12 +421,7 @@ func (l tattlers) SetDeadline(t time.Time) error { return l.Listener.(*net.TCPLi
 // A write that timed out is the last on an encrypted connection. Any later write would fail at
 // once, and keep failing until the client counts as idle.
 func TestTLSClientThatDoesNotRead(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(1, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	patiently(t, 200*time.Millisecond, func(timeout time.Duration) error {
 		var failed atomic.Int64
 		r := startPorts(t, netCandidate(), func(c *server.Config) { c.IdleTimeout = timeout }, func(r *rig) []server.Port {
@@ -474,19 +454,11 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 }
 
 func TestTLSDrain(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue(1, t.TempDir())
-	enc, err := server.NewTLS(cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, enc := newTLS(t)
 	r := startTLS(t, enc, patience)
 	var clients []*client
 	for range 10 {
-		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := r.dialTLSOr(t, ca, 0)
 		c.say("echo 1\r\n")
 		c.expect("1\r\n")
 		clients = append(clients, c)
