@@ -28,7 +28,7 @@ const (
 	// a former master came back; a lease and epsilon are for what the servers have forgotten, the
 	// rest is for the machine. How long it really took is told.
 	patienceServers = 2 * time.Minute
-	patienceDaemons = 3 * (lease + epsilon)
+	patienceDaemons = 3*(lease+epsilon) + time.Minute
 )
 
 // lanesOf reads the fleet: the lanes of each daemon, separated by commas. There is one worker id
@@ -57,6 +57,7 @@ type world struct {
 	servers servers
 	redis   *set      // or nil
 	members *ensemble // or nil
+	files   *files    // or nil
 	daemons []*daemon
 	census  census
 	done    chan struct{} // ends the clients
@@ -95,7 +96,39 @@ type heal struct {
 
 func TestChaos(t *testing.T) {
 	length, seed := settingsOf(t)
-	of := settings[seed%uint64(len(settings))]
+	chaos(t, length, seed, settings[seed%uint64(len(settings))], versions(t), "1,2,1,2")
+}
+
+// TestLibrary: two daemons and four programs that issue ids themselves, over each kind of store, and over state
+// directories. The seed chooses which one of a kind.
+func TestLibrary(t *testing.T) {
+	if os.Getenv("KATSUBUSHI_CHAOS_LIBRARY") != "1" {
+		t.Skip("make chaos-library runs it")
+	}
+	length, seed := settingsOf(t)
+	builds, ids := versions(t), uint64(0)
+	for _, kind := range []string{"", "etcd", "ZooKeeper", "files"} {
+		t.Run(or(kind, "Redis"), func(t *testing.T) {
+			some := slices.DeleteFunc(slices.Concat(settings, fileSettings), func(s setting) bool { return s.kind != kind })
+			ids += chaos(t, length, seed, some[seed%uint64(len(some))], builds, "1,2,1,1,2,1")
+		})
+	}
+	t.Logf("%d ids in all", ids)
+}
+
+// roleOf is what the i-th of a fleet runs: all builds in turn, or always the same if one of them is the library.
+func roleOf(builds []version, i int) (versions []version, first int) {
+	switch {
+	case !builds[len(builds)-1].library:
+		return builds, i % len(builds)
+	case i%3 == 0:
+		return builds[:1], 0
+	}
+	return builds[1:], 0
+}
+
+// chaos lets faults happen to a fleet. It returns how many ids there were.
+func chaos(t *testing.T, length time.Duration, seed uint64, of setting, builds []version, fleet string) uint64 {
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: length,
 		done: make(chan struct{}), counts: map[string]int{}, struck: map[string]bool{},
@@ -104,18 +137,22 @@ func TestChaos(t *testing.T) {
 		return slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return f.unless != nil && f.unless(of) })
 	}
 	t.Logf("KATSUBUSHI_SEED=%d, for %v\n%s", seed, length, of.name)
-	if w.ofDaemons.drawn = can(daemonFaults); of.kind == "" {
+	switch w.ofDaemons.drawn = can(daemonFaults); of.kind {
+	case "":
 		w.redis = newSet(t, of)
 		w.servers, w.ofServers.drawn = w.redis, can(redisFaults)
-	} else {
+	case "files":
+		w.files = newFiles(t, of)
+		w.servers, w.ofDaemons.drawn = w.files, append(w.ofDaemons.drawn, can(fileFaults)...)
+	default:
 		w.members = newEnsemble(t, of)
 		w.servers, w.ofServers.drawn = w.members, can(ensembleFaults)
 	}
-	lanes, workers, err := lanesOf(or(os.Getenv("KATSUBUSHI_CHAOS_LANES"), "1,2,1,2"))
+	lanes, workers, err := lanesOf(or(os.Getenv("KATSUBUSHI_CHAOS_LANES"), fleet))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.launch(t, lanes, workers)
+	w.launch(t, builds, lanes, workers)
 	var clients sync.WaitGroup
 	w.began = time.Now()
 	for _, d := range w.daemons {
@@ -132,6 +169,7 @@ func TestChaos(t *testing.T) {
 	for _, d := range w.daemons {
 		d.end(syscall.SIGTERM)
 	}
+	return w.census.ids.Len()
 }
 
 func or(s, otherwise string) string {
@@ -142,30 +180,41 @@ func or(s, otherwise string) string {
 }
 
 // launch makes the pool and starts the fleet, each host with a clock that is a little off.
-func (w *world) launch(t *testing.T, fleet []int, workers int) {
-	builds := versions(t)
+func (w *world) launch(t *testing.T, builds []version, fleet []int, workers int) {
 	if w.members != nil {
 		workers += spare
 	}
 	pool := func(flags []string) []string {
+		if w.files != nil {
+			return flags
+		}
 		return append(flags, "-max-skew", skew.String(), "-lease", lease.String(), "-min-worker-id", "1", "-max-worker-id",
 			strconv.Itoa(workers))
 	}
 	w.lease = func(args ...string) {
 		t.Helper()
-		if out, err := exec.Command(builds[0].path, slices.Concat([]string{"lease"}, args, pool(w.servers.pool()))...).
-			CombinedOutput(); err != nil {
-			t.Fatalf("lease %v: %v\n%s", args, err, out)
-		}
+		redistest.Until(t, "the pool answers", func() bool {
+			out, err := exec.Command(builds[0].path, slices.Concat([]string{"lease"}, args, pool(w.servers.pool()))...).
+				CombinedOutput()
+			if err != nil && !strings.Contains(string(out), "no answer from") { // on a busy machine
+				t.Fatalf("lease %v: %v\n%s", args, err, out)
+			}
+			return err == nil
+		})
 	}
-	w.lease("init", "-how", "new")
-	for i, lanes := range fleet {
-		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, versions: builds, first: i % len(builds),
-			off: w.between(-skew/2, skew/2)}
+	args := []string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json"}
+	if w.files == nil {
+		w.lease("init", "-how", "new")
 		// A pool that was emptied while nobody held anything is made again, under the floor.
-		d.args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off",
-			"-lease-auto-init", "-lanes", strconv.Itoa(lanes)},
-			pool(w.servers.connect(d))...)
+		args = append(args, "-claim", "off", "-lease-auto-init")
+	}
+	for i, lanes := range fleet {
+		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, off: w.between(-skew/2, skew/2)}
+		d.versions, d.first = roleOf(builds, i)
+		d.args = slices.Concat(args, pool(w.servers.connect(d)))
+		if w.files == nil {
+			d.args = append(d.args, "-lanes", strconv.Itoa(lanes))
+		}
 		w.daemons = append(w.daemons, d)
 		t.Cleanup(func() {
 			if d.Child == nil {
@@ -214,10 +263,13 @@ func (w *world) strike(now time.Time) {
 		where, pack = d.name, &w.ofDaemons
 	}
 	share := w.rand.Float64()
-	whole := sync.OnceValue(func() bool { return w.servers.missing() == "" })
-	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || whole()) })
+	intact := sync.OnceValue(func() bool { return w.servers.missing() == "" })
+	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || intact()) })
 	if f == nil {
 		return
+	}
+	if f.whole {
+		share = 1
 	}
 	part, lasts := where+": "+f.part, time.Duration(float64(f.lasts)*share*share).Round(time.Millisecond)
 	w.counts[f.name]++

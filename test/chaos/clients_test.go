@@ -15,10 +15,13 @@ import (
 
 const (
 	clientsEach = 2
-	keys        = 40                   // ids asked for at a time
+	keys        = 100                  // ids asked for at a time
 	pace        = 2 * time.Millisecond // between requests: the faults shall have some processor too
 	gapFrom     = 200 * time.Millisecond
 )
+
+// ofLibrary comes before the reason, if the program is the library.
+const ofLibrary = "katsubushi: context deadline exceeded: not ready: "
 
 // noAnswer is the reason of a gap in which clients were told none.
 const noAnswer = "no answer: killed, frozen or starting"
@@ -54,8 +57,8 @@ func (s *sight) was(refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusals++
-	for _, known := range []string{"lease expired", "clock"} {
-		if strings.HasPrefix(refused, known+" ") {
+	for _, known := range []string{"lease expired", "clock", "no worker id yet"} {
+		if strings.HasPrefix(strings.TrimPrefix(refused, ofLibrary), known) {
 			refused = known
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -52,9 +53,13 @@ type tally struct {
 	twice  int
 }
 
+// timestamps is a name of timestamps. A build that does not know them refuses it, see TestSequencesOfTwoVersions.
+const timestamps = "timestamps"
+
 // TestSequencesOfTwoVersions: daemons of two builds share the sequences of each kind of store, and are replaced by
 // the other build again and again, after a clean stop or kill -9. No value comes twice. Each kind gets a sixth of
-// the time.
+// the time. In etcd there are timestamps too, made while daemons of both builds run: this tree's serve them beside
+// daemons that refuse them.
 func TestSequencesOfTwoVersions(t *testing.T) {
 	builds := versions(t)
 	if len(builds) == 1 {
@@ -111,7 +116,107 @@ func shareSequences(t *testing.T, builds []version, url string, names []string, 
 	}
 	done := make(chan struct{})
 	var clients sync.WaitGroup
-	var daemons []*daemon
+	daemons := startSharing(t, builds, url)
+	if strings.HasPrefix(url, "etcd") {
+		createSequence(t, builds[1], url, timestamps+" snowflake layout=katsubushi order=strict node=1023")
+		names, tallies[timestamps] = append(names, timestamps), &tally{values: map[uint64]string{}}
+		for _, d := range daemons { // before it has learnt of them, they are a key like any other
+			redistest.Until(t, d.name+" knows of the timestamps", func() bool { return refuses(d, builds[0]) || serves(d) })
+		}
+	}
+	for _, d := range daemons {
+		for range clientsEach {
+			clients.Go(func() { countFrom(t, d, names, tallies, done) })
+		}
+	}
+	began, swaps := time.Now(), map[string]int{}
+	for time.Since(began) < length {
+		time.Sleep(time.Second + time.Duration(rnd.Int64N(int64(2*time.Second)))) // the load of this life
+		d := daemons[rnd.IntN(len(daemons))]
+		signal := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[rnd.IntN(2)]
+		d.end(signal)
+		swaps[signal.String()]++
+		d.start()
+	}
+	mixed(daemons, builds)
+	before := map[string]int{}
+	for name, tally := range tallies { // whoever runs now goes on
+		tally.mu.Lock()
+		before[name] = len(tally.values)
+		tally.mu.Unlock()
+	}
+	for name, tally := range tallies {
+		redistest.Until(t, name+" goes on", func() bool {
+			tally.mu.Lock()
+			defer tally.mu.Unlock()
+			return len(tally.values) > before[name]+100
+		})
+	}
+	for _, d := range daemons {
+		if d.version() == builds[0] && tallies[timestamps] != nil && !refuses(d, builds[0]) {
+			t.Errorf("%s, of %s, does not refuse timestamps", d.name, builds[0].name)
+		}
+	}
+	close(done)
+	clients.Wait()
+	for name, tally := range tallies {
+		by := map[string]int{}
+		for _, who := range tally.values {
+			by[who]++
+		}
+		t.Logf("%s: %d values, %d twice; of %v; daemons replaced: %v", name, len(tally.values), tally.twice, by, swaps)
+		if len(tally.values) == 0 || len(by) != len(builds) && name != timestamps || name == timestamps && len(by) != 1 {
+			t.Errorf("%s: values only of %v", name, by)
+		}
+	}
+}
+
+// mixed sees to it that daemons of both builds run.
+func mixed(daemons []*daemon, builds []version) {
+	for _, v := range builds {
+		if !slices.ContainsFunc(daemons, func(d *daemon) bool { return d.version() == v }) {
+			daemons[0].end(syscall.SIGTERM)
+			daemons[0].start()
+		}
+	}
+}
+
+// ask returns what a daemon answers to a get of timestamps: an id, or 0 and why not.
+func ask(d *daemon) (v uint64, why string) {
+	place := d.at.Load()
+	if place == nil {
+		return 0, "it is starting"
+	}
+	conn, err := net.Dial("tcp", place.address)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprintf(conn, "get %s\r\n", timestamps)
+	r := bufio.NewReader(conn)
+	line, err := r.ReadString('\n')
+	if !strings.HasPrefix(line, "VALUE") {
+		return 0, fmt.Sprint(line, err)
+	}
+	fmt.Fscan(r, &v)
+	return v, ""
+}
+
+// refuses reports whether a daemon of a build refuses timestamps by kind: as a sequence that is retired.
+func refuses(d *daemon, v version) bool {
+	_, why := ask(d)
+	return d.version() == v && strings.Contains(why, timestamps+" is retired")
+}
+
+// serves reports whether a daemon answers timestamps, all of which have the node 1023.
+func serves(d *daemon) bool {
+	v, _ := ask(d)
+	return v>>12&1023 == 1023
+}
+
+// startSharing starts three daemons of builds in turn.
+func startSharing(t *testing.T, builds []version, url string) (daemons []*daemon) {
 	for i := range 3 {
 		address := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 		_, port, _ := strings.Cut(address, ":")
@@ -129,44 +234,8 @@ func shareSequences(t *testing.T, builds []version, url string, names []string, 
 		})
 		d.start()
 		daemons = append(daemons, d)
-		for range clientsEach {
-			clients.Go(func() { countFrom(t, d, names, tallies, done) })
-		}
 	}
-	began, swaps := time.Now(), map[string]int{}
-	for time.Since(began) < length {
-		time.Sleep(time.Second + time.Duration(rnd.Int64N(int64(2*time.Second)))) // the load of this life
-		d := daemons[rnd.IntN(len(daemons))]
-		signal := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[rnd.IntN(2)]
-		d.end(signal)
-		swaps[signal.String()]++
-		d.start()
-	}
-	before := map[string]int{}
-	for name, tally := range tallies { // whoever runs now goes on
-		tally.mu.Lock()
-		before[name] = len(tally.values)
-		tally.mu.Unlock()
-	}
-	for name, tally := range tallies {
-		redistest.Until(t, name+" goes on", func() bool {
-			tally.mu.Lock()
-			defer tally.mu.Unlock()
-			return len(tally.values) > before[name]+100
-		})
-	}
-	close(done)
-	clients.Wait()
-	for name, tally := range tallies {
-		by := map[string]int{}
-		for _, who := range tally.values {
-			by[who]++
-		}
-		t.Logf("%s: %d values, %d twice; of %v; daemons replaced: %v", name, len(tally.values), tally.twice, by, swaps)
-		if len(by) != len(builds) || len(tally.values) == 0 {
-			t.Errorf("%s: values only of %v", name, by)
-		}
-	}
+	return daemons
 }
 
 // countFrom is a client that asks one daemon for the next values of all names.
@@ -220,7 +289,7 @@ func askInTurn(t *testing.T, conn net.Conn, place *place, names []string, tallie
 			all.twice++
 			t.Errorf("%s: %d of %s, which %s has issued", name, v, place.name, who)
 		}
-		if v <= last[name] || name == "strict" && v <= most {
+		if v <= last[name] || name == "strict" && v <= most || name == timestamps && (v <= most || v>>12&1023 != 1023) {
 			t.Errorf("%s: %d of %s, after %d, and after %d that others had got", name, v, place.name, last[name], most)
 		}
 		all.values[v] = place.name[strings.Index(place.name, ", ")+2 : strings.LastIndex(place.name, ", ")]

@@ -32,6 +32,7 @@ type daemon struct {
 	sentinels []*redistest.Proxy
 	members   []*redistest.Proxy // to each of an ensemble
 	refused   bool               // all its ways are shut
+	started   time.Time          // when its process was
 
 	off                 time.Duration // of its host's clock
 	*childprocess.Child               // nil before the first start
@@ -40,7 +41,8 @@ type daemon struct {
 	mu  sync.Mutex
 	log childprocess.Log // of all its processes
 
-	seen sight
+	seen            sight
+	copies, ofThose atomic.Int64 // of a program's memory that have gone on, and the ids that these have issued
 }
 
 // A place is where clients find a daemon, what to call the process that is there, and whether it is
@@ -90,8 +92,15 @@ func (d *daemon) Write(b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for line := range bytes.Lines(b) { // slog writes a record at a time
-		var e struct{ Msg, Address string }
-		if json.Unmarshal(line, &e) == nil && e.Msg == "listening" {
+		var e struct {
+			Msg, Address string
+			IDs          int64
+		}
+		switch err := json.Unmarshal(line, &e); {
+		case err == nil && e.Msg == "a copy has ended":
+			d.copies.Add(1)
+			d.ofThose.Add(e.IDs)
+		case err == nil && e.Msg == "listening":
 			v := d.version()
 			d.at.Store(&place{e.Address, d.name + ", " + v.name + ", at " + e.Address,
 				v == d.versions[len(d.versions)-1] && !v.library})
@@ -110,6 +119,7 @@ func (d *daemon) start() {
 	d.starts++
 	path := d.version().path
 	d.mu.Unlock()
+	d.started = time.Now()
 	command := func() *exec.Cmd {
 		cmd := exec.Command(path, d.args...)
 		cmd.Stderr = d

@@ -18,6 +18,7 @@ type fault struct {
 	part   string // what it happens to: at most one fault at a time for each
 	name   string
 	lasts  time.Duration // up to
+	whole  bool          // it always lasts so long
 	on     func(w *world, d *daemon) (end func() (more time.Duration))
 	unless func(setting) bool // where it cannot happen, or outside of the promise
 }
@@ -61,17 +62,29 @@ var daemonFaults = []fault{
 		d.Pause(d.t)
 		return then(func() { d.Resume(d.t) })
 	}},
-	{part: network, name: "requests to the servers held", lasts: 2 * lease,
+	{part: process, name: "SIGSTOP of a daemon for three leases", lasts: 3 * lease, whole: true,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.Pause(d.t)
+			return then(func() { d.Resume(d.t) })
+		}},
+	{part: process, name: "a copy of a program's memory goes on beside it", unless: unkept,
+		on: func(w *world, d *daemon) func() time.Duration {
+			if d.version().library && d.served() {
+				d.Signal(d.t, syscall.SIGUSR1)
+			}
+			return nil
+		}},
+	{part: network, name: "requests to the servers held", lasts: 2 * lease, unless: serverless,
 		on: func(w *world, d *daemon) func() time.Duration {
 			d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
 			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
 		}},
-	{part: network, name: "answers of the servers held", lasts: 2 * lease,
+	{part: network, name: "answers of the servers held", lasts: 2 * lease, unless: serverless,
 		on: func(w *world, d *daemon) func() time.Duration {
 			d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
 			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
 		}},
-	{part: network, name: "requests to the servers dropped", lasts: 2 * lease,
+	{part: network, name: "requests to the servers dropped", lasts: 2 * lease, unless: serverless,
 		on: func(w *world, d *daemon) func() time.Duration {
 			d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
 			return then(func() { // no stream goes on behind a hole
@@ -81,7 +94,7 @@ var daemonFaults = []fault{
 				})
 			})
 		}},
-	{part: network, name: "answers of the servers dropped", lasts: 2 * lease,
+	{part: network, name: "answers of the servers dropped", lasts: 2 * lease, unless: serverless,
 		on: func(w *world, d *daemon) func() time.Duration {
 			d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
 			return then(func() {
@@ -91,13 +104,13 @@ var daemonFaults = []fault{
 				})
 			})
 		}},
-	{part: network, name: "servers slow for a daemon", lasts: 2 * lease,
+	{part: network, name: "servers slow for a daemon", lasts: 2 * lease, unless: serverless,
 		on: func(w *world, d *daemon) func() time.Duration {
 			by := w.between(0, 1500*time.Millisecond)
 			d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
 			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
 		}},
-	{part: network, name: "connections to the servers cut and refused", lasts: 2 * lease,
+	{part: network, name: "connections to the servers cut and refused", lasts: 2 * lease, unless: serverless,
 		on: func(w *world, d *daemon) func() time.Duration {
 			d.refused = true
 			w.servers.doors(w)
@@ -109,10 +122,19 @@ var daemonFaults = []fault{
 	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, unless: restored,
 		on: func(w *world, d *daemon) func() time.Duration {
 			by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
+			if w.files != nil && !d.served() {
+				return nil // the first id would be of then, and no other worker id is there until then
+			}
 			w.note("%s: by %v", d.name, by)
 			return then(w.step(d.Clock, by))
 		}},
 }
+
+// unkept: copies are outside of the promise where the store forgets what one of the two has written. State directories
+// have copies of their own.
+func unkept(s setting) bool { return s.forgets || s.kind == "" && !s.keeps || serverless(s) }
+
+func serverless(s setting) bool { return s.kind == "files" }
 
 // oneOf is one of some lengths of time, forward or back.
 func (w *world) oneOf(lengths ...time.Duration) time.Duration {

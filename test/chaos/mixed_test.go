@@ -30,8 +30,8 @@ type version struct {
 }
 
 // versions builds this tree's daemon. If KATSUBUSHI_CHAOS_OLD names a revision, that one's comes
-// first: then every restart of a daemon swaps the two. With KATSUBUSHI_CHAOS_LIBRARY=1 it swaps the daemon and a
-// program that issues ids itself.
+// first: then every restart of a daemon swaps the two. With KATSUBUSHI_CHAOS_LIBRARY=1 they are the daemon and
+// a program that issues ids itself.
 func versions(t *testing.T) []version {
 	t.Helper()
 	now := version{name: "this tree", path: daemonrun.Program(t)}
@@ -157,25 +157,13 @@ func (w *world) replace(d *daemon) {
 		d.end(syscall.SIGKILL)
 	default:
 		d.Pause(d.t)
-		w.startInVain(d)
+		w.inVain(d, d.args)
 		d.Resume(d.t)
 		time.Sleep(w.between(0, 200*time.Millisecond)) // what it says when it wakes up matters most
 		d.end(syscall.SIGKILL)
 	}
 	d.off = w.between(-300*time.Millisecond, 300*time.Millisecond)
 	d.start()
-}
-
-// startInVain starts the daemon's next version beside the running process. It must not serve.
-func (w *world) startInVain(d *daemon) {
-	next := d.versions[(d.first+d.starts)%len(d.versions)]
-	cmd := exec.Command(next.path, d.args...)
-	timer := time.AfterFunc(patienceDaemons, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	out, err := cmd.CombinedOutput()
-	if err == nil || strings.Contains(string(out), `"msg":"listening"`) || !strings.Contains(string(out), "in use") {
-		w.t.Errorf("%s beside %s on one state directory: %v\n%s", next.name, d.version().name, err, out)
-	}
 }
 
 // settingsOf reads how long the faults shall last, and the seed.

@@ -28,6 +28,13 @@ func (w *world) verdict() {
 	if w.redis != nil && w.redis.replicas > 0 {
 		fmt.Fprintf(table, "fail-overs by Sentinels\t%d\n", w.redis.failovers)
 	}
+	var copies, ids int64
+	for _, d := range w.daemons {
+		copies, ids = copies+d.copies.Load(), ids+d.ofThose.Load()
+	}
+	if copies > 0 {
+		fmt.Fprintf(table, "copies that asked the store\t%d\nids of these\t%d\n", copies, ids)
+	}
 	w.unavailability(table, took)
 	table.Flush()
 	c := &w.census

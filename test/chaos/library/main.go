@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command library takes the place of a daemon in the tests of package chaos: it has those flags of the daemon's that
 // they give, and answers memcached's get, but the ids are the library's.
 package main
@@ -9,14 +11,18 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/twin"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/etcd"
@@ -64,7 +70,8 @@ func run() error {
 		if _, err := fmt.Sscanf(*workers, "%d-%d", &a, &b); err != nil {
 			return err
 		}
-		c.Store, c.Lanes = static.Dir(*dir, a, b), 0
+		all := []uint64{a, b}
+		c.Store, c.Lanes = static.Dir(*dir, slices.Compact(all)...), 0
 	case shared.URL != "":
 		shared.Terms = terms
 		c.Store = shared.Provider()
@@ -75,6 +82,12 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	copies := make(chan os.Signal, 1)
+	signal.Notify(copies, syscall.SIGUSR1)
+	original := twin.New(c.Store)
+	if c.Store.Lease != nil {
+		c.Store = original.Provider()
+	}
 	ids, err := katsubushi.Open(ctx, c)
 	if err != nil {
 		return err
@@ -86,6 +99,11 @@ func run() error {
 	}
 	logger.Info("listening", "address", listener.Addr().String())
 	context.AfterFunc(ctx, func() { listener.Close() })
+	go func() {
+		for range copies {
+			copyOf(ctx, original, logger)
+		}
+	}()
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -94,6 +112,71 @@ func run() error {
 		context.AfterFunc(ctx, func() { conn.Close() })
 		go serve(ctx, ids, conn)
 	}
+}
+
+// ofCopies are ids that copies of this program have issued.
+var ofCopies = make(chan uint64, 1000)
+
+// copyOf lets a copy of this program go on for some leases. It asks the store first, or some time later, and issues the
+// first and the last ids of each window that it gets. Until it has asked it issues none: those could come twice.
+func copyOf(ctx context.Context, of *twin.Original, logger *slog.Logger) {
+	const life, pause = 15 * time.Second, 500 * time.Millisecond
+	var c *twin.Copy
+	issued := 0
+	extend := func() {
+		asked, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		results, err := c.Extend(asked, c.Held)
+		if err != nil {
+			return
+		}
+		c.Held = twin.After(c.Held, results)
+		for _, r := range results {
+			if r.Err == nil {
+				issued += issue(r.Grant)
+			}
+		}
+	}
+	first := rand.IntN(2) == 0
+	err := of.Copy(func(made *twin.Copy) error {
+		if c = made; first {
+			extend()
+		}
+		return nil
+	})
+	if err != nil {
+		logger.Info("no copy", "error", err)
+		return
+	}
+	defer c.Close()
+	if !first {
+		time.Sleep(rand.N(life / 3))
+	}
+	for end := time.Now().Add(life); time.Now().Before(end) && len(c.Held) > 0; time.Sleep(pause) {
+		extend()
+	}
+	logger.Info("a copy has ended", "first", first, "ids", issued)
+}
+
+// issue issues the first and the last ids of a window.
+func issue(g workerid.Grant) (n int) {
+	s, err := generator.NewSnowflake(generator.Options{
+		Layout: generator.Katsubushi(), Worker: g.Worker, Lo: g.Lo, Hi: g.Hi,
+	})
+	if err != nil {
+		return 0 // it is over before it begins
+	}
+	for _, at := range []int64{g.Lo, g.Hi} {
+		run, err := s.Take(at, at, 40)
+		for i := 0; i < run.N && err == nil; i++ {
+			select {
+			case ofCopies <- run.First + uint64(i)*run.Stride:
+				n++
+			default:
+			}
+		}
+	}
+	return n
 }
 
 // serve answers lines of "get KEY KEY ..." with an id for each key.
@@ -105,6 +188,9 @@ func serve(ctx context.Context, ids *katsubushi.IDs, conn net.Conn) {
 		list, err := ids.IDs(asked, len(keys))
 		cancel()
 		var answer strings.Builder
+		for len(ofCopies) > 0 && err == nil {
+			list, keys = append(list, <-ofCopies), append(keys, keys[0])
+		}
 		if err != nil {
 			fmt.Fprintf(&answer, "SERVER_ERROR %s\r\n", strings.Join(strings.Fields(err.Error()), " "))
 		} else {
