@@ -8,9 +8,7 @@
 //	defer ids.Close()
 //	id, err := ids.ID(ctx) // some 50 ns, and no garbage
 //
-// The pool is one that daemons use too; `katsubushi lease init` makes it. The functions Leased of the packages
-// workerid/redis, workerid/etcd and workerid/zookeeper name one, and bring the client library of their store with
-// them. Dir of workerid/static needs no store: somebody gives each program a worker id.
+// # Worker ids
 //
 // An id is 41 bits of time, 10 of a worker id that no other program has at that time, and 12 that count the ids of a
 // millisecond; [Config.Layout] divides them otherwise. The worker id comes from [Config.Store]:

@@ -186,7 +186,7 @@ func TestNames(t *testing.T) {
 	for definition, want := range map[string]string{
 		"orders sequence start=1":           "already",
 		"tickets sequence order=strict":     "daemons",
-		"x nothing":                         "is no kind",
+		"x nothing":                         "is not a kind",
 		"sessions snowflake layout=unheard": "unheard",
 	} {
 		if _, err := ids.Name(t.Context(), definition); err == nil || !strings.Contains(err.Error(), want) {
@@ -264,8 +264,8 @@ func (s slowStore) Define(ctx context.Context, d counter.Definition) (counter.Re
 	return s.Store.Define(ctx, d)
 }
 
-// TestOthersDoNotWaitForAName: while a store is slow to define a name, those that are known are there, and who waits
-// does so no longer than its ctx.
+// TestOthersDoNotWaitForAName: while a store is slow to define a name, all others are there. Two who ask for it get the
+// same.
 func TestOthersDoNotWaitForAName(t *testing.T) {
 	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
 	if err != nil {

@@ -98,8 +98,9 @@ func (n *Name) insist(ctx context.Context, count int, bulk bool) (id.Run, error)
 
 // Name returns what issues the ids of a definition, in the form of the daemon's flag: `sessions uuid7`, `old snowflake
 // layout=instagram`, `orders sequence start=1000`. A name has one definition, and always the same *Name. A sequence is
-// recorded in Config.Counters, unless it is already. The error says what is wrong with the definition, that the name is
-// recorded as another one, or that the store of sequences did not answer.
+// recorded in Config.Counters, unless it is already; its order is free, since in strict order one process at a time
+// issues for all others, which daemons do. The error says what is wrong with the definition, that the name is recorded
+// as another one, or that the store of sequences did not answer.
 func (s *IDs) Name(ctx context.Context, definition string) (*Name, error) {
 	s = s.main.of // a copy of IDs is the same
 	def, err := kinds.Parse(definition)

@@ -160,7 +160,7 @@ func checkName(name string) error {
 		}
 	}
 	if strings.HasPrefix(name, "HTTP/") {
-		return fmt.Errorf("%q: servers take a line that ends so for a browser's, and close the connection", name)
+		return fmt.Errorf("%q: servers mistake a line with this end for a browser's, and close the connection", name)
 	}
 	return nil
 }

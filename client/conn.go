@@ -164,7 +164,7 @@ func (k *conn) consume(in []byte) (used int, err error) {
 			c.mu.Lock()
 			if k.dead || len(k.flight) == 0 {
 				c.mu.Unlock()
-				return used, fmt.Errorf("%w: nobody asked for it: %.60q", ErrAnswer, in[used:])
+				return used, fmt.Errorf("%w: no request asked for it: %.60q", ErrAnswer, in[used:])
 			}
 			b := k.flight[0]
 			k.reply.expect(k.modeOf(b), b.gen.prefix, b.n)

@@ -40,7 +40,7 @@ var (
 	ErrNode = errors.New("the node is taken")
 	// ErrDeposed: the call was made within a term of leadership (package leader), and that is over. It
 	// stays so. Nothing was written.
-	ErrDeposed = errors.New("this daemon leads the sequence no more")
+	ErrDeposed = errors.New("this daemon no longer leads the sequence")
 )
 
 // ErrUnavailable: the Store cannot be reached, or takes no writes now. Later it may be: a daemon that

@@ -1,8 +1,8 @@
 // Package counter keeps sequences of numbers for a daemon. A Store records, for each sequence, the
-// next value that nobody has; it grants blocks of values from there. A Record is what a Store keeps,
+// first free value; it grants blocks of values from there. A Record is what a Store keeps,
 // with the rules by which it changes, so that stores only have to read and write it.
 //
-// The guarantee: no two blocks of a sequence share a value, and a block is recorded before anybody
+// The guarantee: no two blocks of a sequence share a value, and a block is recorded before any client
 // learns of it. So if the Store loses no write that it confirmed, no value is issued twice, whatever
 // clocks, crashes and lost answers do. Not promised: that there are no gaps. A crash loses what was
 // left of the blocks at hand, and a call whose answer was lost may have granted a block that nobody

@@ -16,8 +16,8 @@ import (
 type Config struct {
 	Store Store
 	Log   *slog.Logger
-	// Changed is called with all records at the start, and after one was defined, raised or retired by
-	// anybody. nil = not called.
+	// Changed is called with all records at the start, and after one was defined, raised or retired.
+	// nil = not called.
 	Changed func([]Record)
 }
 

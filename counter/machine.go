@@ -44,7 +44,7 @@ type Issuer interface {
 	// gone; nil means that there is no reason.
 	Refuse(why error)
 	// Left returns how many values are at hand, and how many in a row a client waits for; 0 =
-	// nobody waits.
+	// no client waits.
 	Left() (left, short uint64)
 	// Seal stops the issuer for good. rest values from next on are left at the end of the last block,
 	// and were never issued.
@@ -52,7 +52,7 @@ type Issuer interface {
 }
 
 // A Machine decides for one sequence when to reserve a block, and how large a one. It does no I/O and
-// reads no clock: whoever drives it, a Keeper or a simulation, calls the Store. Only one goroutine at
+// reads no clock: its driver, a Keeper or a simulation, calls the Store. Only one goroutine at
 // a time may call its methods.
 type Machine struct {
 	def Definition
@@ -104,7 +104,7 @@ func (m *Machine) judge(r Record) {
 }
 
 // Need returns how many values to reserve now, or 0. If it is not 0, Reserve is under way until
-// Answer is called with its result. A sequence that nobody uses reserves nothing.
+// Answer is called with its result. A sequence without clients reserves nothing.
 func (m *Machine) Need(now time.Time) uint64 {
 	if m.calling || m.closed || now.Before(m.retry) {
 		return 0

@@ -4,8 +4,8 @@ import "fmt"
 
 // A Record is what a Store keeps of a sequence. Its methods are the only ways to change it. Each
 // needs a token that no write has had before, and either changes the record or returns an error and
-// leaves it alone. A Store reads the record, calls one of them and writes the record, with nobody
-// else's write in between.
+// leaves it alone. A Store reads the record, calls one of them and writes the record, with no other
+// write in between.
 type Record struct {
 	Definition
 	Next    uint64 // the first free value; above Max when all are granted
@@ -64,7 +64,7 @@ func (r *Record) Reserve(n uint64, token string) (Block, error) {
 }
 
 // Return makes next the next value if b was the last write, or else returns ErrStale. Values below
-// the floor are not given back: nobody may issue them.
+// the floor are not given back: no daemon may issue them.
 func (r *Record) Return(b Block, next uint64, token string) error {
 	if b.Token != r.Token || b.Hi+r.Step != r.Next {
 		return ErrStale

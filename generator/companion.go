@@ -12,9 +12,9 @@ import (
 // It counts in a word of its own, which no record has: the next run reads only the Snowflake's word.
 // So before the Companion issues from a tick, it moves the Snowflake's word past the end of that tick.
 //
-//	Companion's ids  <  Snowflake's next free position, in time    whenever anybody looks at both
+//	Companion's ids  <  Snowflake's next free position, in time    whenever both are read
 //
-// Therefore whoever continues above the Snowflake's last id also continues above the Companion's. And a
+// Therefore a process that continues above the Snowflake's last id also continues above the Companion's. And a
 // Companion may begin where the Snowflake's next id is, however many Companions there were before.
 //
 // The price: the Snowflake loses the rest of those of its ticks. It must be allowed to run further ahead
@@ -40,7 +40,7 @@ func NewCompanion(main *Snowflake, l Layout, randomStart bool) (*Companion, erro
 }
 
 // ResumeCompanion makes the Companion that goes on where another one has ended: at next, its last Word. The
-// caller must know that nobody has issued ids of this worker id and layout since, for example because
+// caller must know that no other process has issued ids of this worker id and layout since, for example because
 // main's window begins right after the final position of the Snowflake that the other one was beside. That
 // one's word had passed all ticks before next, and main's begins above it, so the order of the two words holds.
 // If next is not before the place where NewCompanion begins, this is NewCompanion. The errors are the same.

@@ -3,7 +3,7 @@
 //
 // The guarantee: Snowflakes whose windows do not overlap, or whose worker ids differ, issue distinct
 // ids, whatever the clock says. A Snowflake never issues a position twice, and never outside its
-// window. Not promised: that windows do not overlap, which is the duty of whoever grants them (package
+// window. Not promised: that windows do not overlap, which is the duty of what grants them (package
 // workerid), and that ids of different worker ids are in order.
 //
 // A Sequence issues the values of blocks that were reserved for it (package counter). It never issues

@@ -18,7 +18,7 @@ var (
 	ErrLate = errors.New("generator: block below one that came before")
 )
 
-// A Sequence issues the values of blocks that somebody else has reserved for it, each value once and
+// A Sequence issues the values of blocks that its caller has reserved for it, each value once and
 // in rising order: if one Take has returned before another begins, its values are smaller.
 //
 // The blocks are a chain. Each has one word, the number of its values that are gone, and the word only
@@ -140,7 +140,7 @@ func (s *Sequence) Reserve(n int) (id.Run, error) {
 	}
 }
 
-// pass moves b's word past values that will not be issued. It reports false if somebody else has moved
+// pass moves b's word past values that will not be issued. It reports false if another goroutine has moved
 // the word. They count as passed before they are, so that Issued never counts them.
 func (s *Sequence) pass(b *block, from, to uint64) bool {
 	n := min(to, b.end.Load()) - min(from, b.end.Load())
@@ -168,7 +168,7 @@ func (b *block) later(n uint64) bool {
 	return false
 }
 
-// Append adds a block: the values lo, lo + step .. hi, which nobody else may have. The errors are
+// Append adds a block: the values lo, lo + step .. hi, which no other Sequence may have. The errors are
 // ErrLate and ErrSealed; then the block is not used.
 func (s *Sequence) Append(lo, hi uint64) error {
 	if lo < 1 || hi < lo || hi >= sealed || (hi-lo)%s.step != 0 {

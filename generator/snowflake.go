@@ -169,7 +169,7 @@ func (s *Snowflake) over() error {
 }
 
 // Extend lengthens the window by lo..hi, Unix ms, both inclusive. lo must be the old end + 1: a gap may
-// belong to somebody else, so a window after a gap needs a new Snowflake. The store must already have
+// belong to another holder, so a window after a gap needs a new Snowflake. The store must already have
 // recorded the new end. If hi is not later than the old end, nothing changes.
 func (s *Snowflake) Extend(lo, hi int64) error {
 	if lo-1 != s.hi {

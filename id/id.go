@@ -3,7 +3,7 @@
 //
 // The guarantee: for every kind of id, no text is longer than MaxText, and each value has a 64-bit
 // number for protocols that need one (0 if the text is not a number). Not promised: that values are
-// unique, which is the duty of whoever makes them.
+// unique, which is the duty of what makes them.
 package id
 
 import "slices"

@@ -69,7 +69,7 @@ type UnknownName string
 func (n UnknownName) Error() string { return "no such generator: " + string(n) }
 
 // A NotPermitted is the error of a Source for a key that the user has no right to. Nothing was issued.
-// It stays so until somebody grants the right.
+// It stays so until a store grants the right.
 type NotPermitted string
 
 func (n NotPermitted) Error() string { return "not permitted: " + string(n) }

@@ -96,7 +96,8 @@ type Backend interface {
 	Close() error
 }
 
-// A Directory is a store with sessions, where daemons announce themselves. Any goroutine may use it.
+// A Directory is a store where daemons announce themselves. Any goroutine may use it. One without sessions also has
+// AnnounceAgain() time.Duration, which says how often Announce must be called with the same text.
 type Directory interface {
 	// Announce makes this daemon's announcement, or replaces its text. The store keeps it as long as
 	// the daemon's session lives, and the Directory makes it again in a new session, also after an

@@ -8,15 +8,15 @@ import (
 // A Provider says where a program's worker ids come from. Dir of package static makes one, and so do Leased and
 // the Configs of packages redis, etcd and zookeeper.
 type Provider struct {
-	// Workers are worker ids that somebody has given to this program and to no other one, and Dir is the
+	// Workers are worker ids that the operator has given to this program and to no other one, and Dir is the
 	// directory in which their windows are recorded.
 	Workers []uint64
 	Dir     string
-	// Lease makes the settings of a pool; nil = the worker ids are Workers. What nobody has set is as in terms.
+	// Lease makes the settings of a pool; nil = the worker ids are Workers. What no caller has set is as in terms.
 	Lease func(terms Terms) Leases
 }
 
-// Leases are the settings of a pool of worker ids. Errors are of package problem and name the fields of a Config.
+// Leases are the settings of a pool of worker ids. SettingErrors takes their errors apart, by the fields of a Config.
 type Leases interface {
 	Validate() error    // returns everything that is wrong; reads no file
 	ReadSecrets() error // reads the files that hold secrets

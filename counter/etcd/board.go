@@ -13,7 +13,7 @@ import (
 
 var _ leader.Board = (*Store)(nil)
 
-// A leaderForm is what the key of a group holds, as JSON. ID is empty if nobody leads.
+// A leaderForm is what the key of a group holds, as JSON. ID is empty if no daemon leads.
 type leaderForm struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"`

@@ -35,7 +35,7 @@ func TestURLs(t *testing.T) {
 		"etcd://a?ca=/c":                         "belong to etcds",
 		"etcds://a?cert=/c":                      "belong together",
 		"etcd://u@a":                             "user u has no password",
-		"etcd://@a":                              "no USER:PASSWORD",
+		"etcd://@a":                              "is not USER:PASSWORD",
 		"etcd://a?%zz":                           "cannot be read",
 		"redis://a":                              "begins with etcd",
 	} {

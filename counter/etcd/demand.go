@@ -26,7 +26,7 @@ func (s *Store) Leave(ctx context.Context, demands ...leader.Demand) error {
 	return err
 }
 
-// Left implements leader.Demands. What nobody can have left is left out.
+// Left implements leader.Demands. What no daemon can have left is left out.
 func (s *Store) Left(ctx context.Context) (list []leader.Demand, err error) {
 	root := s.demandKey("")
 	got, err := s.link.all(ctx, root)

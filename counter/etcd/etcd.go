@@ -24,7 +24,7 @@ type Store struct {
 	cluster string // that answered first; empty = none yet
 
 	groupsFixed atomic.Bool // the number of groups was read
-	// tells the Watch that is under way that somebody else may lead
+	// tells the Watch that is under way that another daemon may lead
 	hint atomic.Pointer[func(map[int]leader.Leader)]
 }
 

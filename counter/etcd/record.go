@@ -80,7 +80,7 @@ func (r *record) encode() []byte {
 	return b
 }
 
-// decode reads a record. It accepts exactly what encode writes, of a correct definition: whoever edits
+// decode reads a record. It accepts exactly what encode writes, of a correct definition: an operator who edits
 // a record by hand may have meant another number.
 func decode(b []byte) (record, error) {
 	var f form

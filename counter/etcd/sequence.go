@@ -88,7 +88,7 @@ func (d driver) read(name, cluster string, kvs []etcdlink.Pair) ledger.Found {
 	return found
 }
 
-// copied says in ledger.Words why a record does not belong to its key, whoever reads it.
+// copied says in ledger.Words why a record does not belong to its key, for any reader.
 func (r *record) copied(key, cluster string) string {
 	from := ""
 	switch {

@@ -1,6 +1,6 @@
 // Package file records sequences in files: one per sequence, in a directory on a local disk.
 //
-// The guarantee: on a disk that keeps what it has synced and that nobody sets back or copies, no block
+// The guarantee: on a disk that keeps what it has synced and that is neither set back nor copied, no block
 // is granted twice, through crashes, kills, power cuts, torn writes and full disks, by any number of
 // processes of one machine. No clock is involved. Not promised: anything about a file that was deleted
 // and defined again, or that was set back to an older one while no daemon ran, as by restoring a backup.
@@ -14,7 +14,7 @@
 // different blocks. The lock of DIR/orders.strict is held for life by the process that issues a
 // sequence with order=strict.
 //
-// A process overwrites a file in place only if it made that file itself and nobody has written since.
+// A process overwrites a file in place only if it made that file itself and no other one has written since.
 // Otherwise it writes a new file and renames it, because the page cache may hide an error that another
 // process got. The exception is a full disk.
 //

@@ -155,7 +155,7 @@ func (d *driver) Load(_ context.Context, names []string) ([]ledger.Found, error)
 	return []ledger.Found{found}, nil
 }
 
-// Swap implements ledger.Driver. The lock is held, so nobody else has written.
+// Swap implements ledger.Driver. The lock is held, so no other process has written.
 func (d *driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) ([]ledger.Found, error) {
 	w := writes[0]
 	r := record{Record: *w.Next.Plain(), Generation: 1, Machine: d.c.Machine}

@@ -139,7 +139,7 @@ func (q *sequence) holdStrict() error {
 }
 
 // read returns the record, or nil if there is none. damaged says what is wrong with one of its copies;
-// without the lock, it may be that somebody is writing it.
+// without the lock, another process may be writing it.
 func (q *sequence) read() (_ *record, damaged []string, err error) {
 	b, err := durable.Read(q.c.Disk, q.path)
 	if errors.Is(err, fs.ErrNotExist) {

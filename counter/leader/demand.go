@@ -2,7 +2,7 @@ package leader
 
 import "context"
 
-// A Demand is what an operator wants of whoever leads a group: that it hands the group over. It stands in
+// A Demand is what an operator wants of the leader of a group: that it hands the group over. It stands in
 // the Board's store until another one takes its place, and is void once the term is over.
 type Demand struct {
 	Group  int

@@ -51,9 +51,9 @@ type Term struct {
 
 // A Leader is what a Board holds of a group.
 type Leader struct {
-	Node            // ID "" = nobody leads
+	Node            // ID "" = no daemon leads
 	Number   uint64 // of the newest term; 0 = there was none
-	Heir     string // ID of the daemon that is to claim the group at once; "" = anybody
+	Heir     string // ID of the daemon that is to claim the group at once; "" = any
 	Revision int64  // of the last write of the key; 0 = there was none
 }
 
@@ -121,7 +121,7 @@ func (v *View) Time(own int64) (offset int64, known bool) {
 	return min(own, v.Offset+int64(MaxSkew)), v.Offset != 0
 }
 
-// Leader returns who leads a group, or false if nobody does. That may have changed since.
+// Leader returns who leads a group, or false if no daemon does. That may have changed since.
 func (v *View) Leader(group int) (Node, bool) {
 	n := v.Leaders[group].Node
 	return n, n.ID != ""

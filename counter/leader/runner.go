@@ -22,7 +22,7 @@ var allGroups = func() (all []int) {
 }()
 
 var (
-	// ErrAlone: no other daemon takes part, so nobody would lead. Nothing was done.
+	// ErrAlone: no other daemon takes part, so none would lead. Nothing was done.
 	ErrAlone = errors.New("no other daemon takes part")
 	// ErrNotLeader: this daemon does not lead the group. Nothing was done.
 	ErrNotLeader = errors.New("this daemon does not lead the group")
@@ -91,7 +91,7 @@ const stopTimeout = 5 * time.Second
 // Run takes part until ctx ends. From the first call on all groups are contested, so a daemon calls it
 // when the first sequence with order=strict is known, and only once. When ctx ends, Run hands over what is
 // still held, as Stop does but for a few seconds at most, and removes the daemon's node key. The error
-// says if that failed: then nobody leads those groups for TTL.
+// says if that failed: then no daemon leads those groups for TTL.
 func (r *Runner) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx) })
@@ -119,7 +119,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			ctxDone, giveUp = nil, time.After(stopTimeout)
 			r.step(func(now int64) { r.m.Halt(now) })
 		case <-giveUp:
-			return errors.New("not all groups were handed over: nobody leads them until other daemons have noticed")
+			return errors.New("not all groups were handed over: no daemon leads the rest until others have noticed")
 		case <-r.rung:
 			r.see()
 		case <-answered:
@@ -214,7 +214,7 @@ func (r *Runner) tell(q *cue) {
 			r.c.Begin(e.Term)
 			continue
 		case e.Lost:
-			r.c.Log.Warn("another daemon has taken a group of sequences over", "group", e.Group, "term", e.Number)
+			r.c.Log.Warn("another daemon has taken over a group of sequences", "group", e.Group, "term", e.Number)
 		default:
 			r.c.Log.Info("a group of sequences is handed over", "group", e.Group, "term", e.Number)
 		}
@@ -303,7 +303,7 @@ func (r *Runner) SetTimed(group int) {
 // has returned for it. It is one atomic load.
 func (r *Runner) Until(group int) int64 { return r.until[group].Load() }
 
-// View returns what is known of all. It is one atomic load; nobody may change what it points to.
+// View returns what is known of all. It is one atomic load; no caller may change what it points to.
 func (r *Runner) View() *View { return r.view.Load() }
 
 // Replaced returns an ErrReplaced from when another store answers until the first one does again, or nil.
@@ -339,7 +339,7 @@ func (r *Runner) Demote(ctx context.Context, groups ...int) error {
 	})
 }
 
-// Stop hands all groups over and claims none afterwards, nor is this daemon anybody's heir. Run goes on,
+// Stop hands all groups over and claims none afterwards, nor is this daemon an heir. Run goes on,
 // so that View stays true while the daemon forwards. The error is that of ctx, or ErrAlone: then it leads on.
 func (r *Runner) Stop(ctx context.Context) error {
 	alone := false

@@ -8,7 +8,7 @@
 //
 // # The rules
 //
-//   - A change reads the record, decides, and swaps it; if somebody else has written in between, it begins again.
+//   - A change reads the record, decides, and swaps it; if another daemon has written in between, it begins again.
 //     Each write has a token of its own. A write whose answer was lost is recognised by it.
 //   - A Ledger remembers of each sequence the largest value that it was granted, and the birth of the record. So
 //     it notices a record that was lost, made again, or set back under it, and refuses it until Raise has put
@@ -23,7 +23,7 @@
 //
 //   - Preparer: the place for records has to be made.
 //   - Locker: a store in which reading and writing are not one step without a lock.
-//   - Admitter: whoever reserves or gives back must lead the sequence.
+//   - Admitter: the daemon that reserves or gives back must lead the sequence.
 //   - Settler: a store that may lose what it has confirmed, so that what an operator said counts only later.
 //   - Noter: the store knows its daemons.
 package ledger

@@ -24,7 +24,7 @@ type Driver interface {
 	// Load reads the records of some names, Traits.Together at most, in their order.
 	Load(ctx context.Context, names []string) ([]Found, error)
 	// Swap writes all of some records or none: each only if what is there is still what was found, and the fence
-	// holds. If somebody else has written, that is ErrAgain, perhaps with what is there now. After any other error
+	// holds. If another daemon has written, that is ErrAgain, perhaps with what is there now. After any other error
 	// the writes may have happened or not.
 	Swap(ctx context.Context, fence Fence, writes []Write) (now []Found, err error)
 	// All returns all records, by name.

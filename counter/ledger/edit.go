@@ -107,7 +107,7 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// attempt reads and writes until nobody else has written in between, and all jobs are over. What the last write
+// attempt reads and writes until no other daemon has written in between, and all jobs are over. What the last write
 // of the same term has left is not read again.
 func (l *Ledger) attempt(ctx context.Context, jobs []*job) error {
 	var unread []*job

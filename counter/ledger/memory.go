@@ -112,7 +112,7 @@ func (l *Ledger) weigh(m *memory, found Found, e Entry, granted uint64, remember
 		return l.say(counter.ErrForeign, l.Again, found.Name, r, granted, least)
 	case r.Next <= granted:
 		return l.say(counter.ErrForeign, l.SetBack, found.Name, r, granted, least)
-	case birth != "" && remember: // or else a loss may take it before anybody was granted anything
+	case birth != "" && remember: // or else a loss may take it before anything was granted
 		m.birth, m.doubt = birth, false
 	}
 	return nil

@@ -290,7 +290,7 @@ func TestTheStoreTookTooLong(t *testing.T) {
 	refused(t, err, context.DeadlineExceeded)
 }
 
-// What cannot be read is no success.
+// What cannot be read is no success, and nothing is written over it.
 func TestCannotRead(t *testing.T) {
 	f := newFake()
 	s := f.open(ledger.Traits{})

@@ -54,7 +54,7 @@ func (s *Store) run(script string, args []string, replicas int) (reply any, have
 	return nil, 0, fmt.Errorf("redis: %s: %w", addr, err)
 }
 
-// A value is what a field of the hash holds. One that is there may be empty: somebody else has written it.
+// A value is what a field of the hash holds. One that is there may be empty: another program has written it.
 type value struct {
 	text  string // empty if it is not there
 	there bool

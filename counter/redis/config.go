@@ -59,8 +59,8 @@ func (c Config) Validate() error {
 	return err
 }
 
-// ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
-// the same form as Validate.
+// ReadSecrets reads the password and the files of TLS as every connection will, and returns what is wrong with
+// them, in the same form as Validate.
 func (c Config) ReadSecrets() error {
 	t, _, _ := c.parse()
 	return t.ReadSecrets(nil)

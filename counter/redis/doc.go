@@ -18,6 +18,6 @@
 //
 // "replicas" is how many of them must have a grant, and "daemon:ID" what a daemon has learnt of the changes.
 //
-// Nobody but an operator makes the first record of a namespace, and nobody writes a record that was lost
+// Only an operator makes the first record of a namespace, and no daemon writes a record that was lost
 // again: a daemon cannot know whether it is new or was forgotten.
 package redis

@@ -9,7 +9,7 @@ import (
 )
 
 // Errors besides those of packages counter and line. Nothing was granted after them, and to retry helps
-// once somebody has mended the cause.
+// once an operator has mended the cause.
 var (
 	ErrNotMaster   = errors.New("the server is not a master")
 	ErrSkew        = errors.New("the clocks of Redis and of this host differ too much")

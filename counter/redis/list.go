@@ -122,7 +122,7 @@ func (d driver) Settle(ctx context.Context, name string, operator bool) (ledger.
 }
 
 // makeSafe brings a record where a loss cannot take it, and records that it is there (R4). To write it
-// again makes sure that this connection's WAIT is about it, whoever wrote it.
+// again makes sure that this connection's WAIT is about it, whichever daemon wrote it.
 func (d driver) makeSafe(ctx context.Context, name string) (found ledger.Found, err error) {
 	for range attempts {
 		all, err := d.Load(ctx, []string{name})

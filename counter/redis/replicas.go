@@ -19,7 +19,7 @@ type replicas struct {
 	named bool // the URL says so
 }
 
-// replicasField has the number that counts for all daemons: that of whoever began the namespace, until
+// replicasField has the number that counts for all daemons: that of the operator who began the namespace, until
 // SetReplicas.
 const replicasField = "replicas"
 
@@ -30,7 +30,7 @@ func (s *Store) needed(recorded string) (int, error) {
 	case recorded == "":
 		return s.replicas.n, nil
 	case err != nil || n < 0 || n > maxReplicas:
-		return 0, fmt.Errorf("redis: %s: replicas is %.20q: `katsubushi generator replicas K` mends it", s.key, recorded)
+		return 0, fmt.Errorf("redis: %s: replicas is %.20q: `katsubushi generator replicas K` corrects it", s.key, recorded)
 	case n == s.replicas.n || s.c.Operator && !s.replicas.named:
 		return n, nil
 	}
@@ -83,7 +83,7 @@ func (s *Store) SetReplicas(ctx context.Context, n int) (before int, err error) 
 		}
 		ok, have, err := s.writeField(on, replicasField, values[1].text, strconv.Itoa(n), false, max(on.replicas, n))
 		if err == nil && !ok {
-			err = errors.New("redis: somebody else has written meanwhile")
+			err = errors.New("redis: another writer came between")
 		}
 		if err == nil {
 			err = s.safe(l, on, have)

@@ -202,7 +202,7 @@ func (d *table) Changes(ctx context.Context) (string, error) {
 }
 
 // errAgain: nothing was written, because somebody else has written.
-var errAgain = ledger.As(ledger.ErrAgain, errors.New("other sessions write to the row again and again"))
+var errAgain = ledger.As(ledger.ErrAgain, errors.New("other sessions keep writing to the row"))
 
 // A row is one of the table, and what its server said of itself in the same statement.
 type row struct {

@@ -13,13 +13,13 @@ import (
 // leafTable is the table of ?layout=leaf without ?table=NAME.
 const leafTable = "leaf_alloc"
 
-// Leaf's table has a row for each sequence: its name (biz_tag), the first value that nobody has
+// Leaf's table has a row for each sequence: its name (biz_tag), the first free value
 // (max_id), and the size of Leaf's own blocks (step), which we ignore. Leaf reserves with
 //
 //	UPDATE leaf_alloc SET max_id = max_id + STEP WHERE biz_tag = NAME
 //
 // and reads max_id in the same transaction: the block is max_id-STEP to max_id-1. We compare and set
-// max_id instead, so max_id is the row's token too: whoever writes in between, Leaf or another
+// max_id instead, so max_id is the row's token too: a write in between, by Leaf or another
 // daemon, makes us read again. That is safe while max_id only rises. A Return would lower it, and then
 // an UPDATE that is under way, of ours or of Leaf's, could grant the same block again. So a Block's token
 // is a text that no row has, and Return always answers counter.ErrStale.
@@ -29,7 +29,7 @@ const leafTable = "leaf_alloc"
 
 const (
 	tag    = "biz_tag"
-	nobody = "coalesce(max_id, -1)" // the first value that nobody has; negative = the row is of no use
+	nobody = "coalesce(max_id, -1)" // the first free value; negative = the row is of no use
 )
 
 // leafStatements returns those of Leaf's table, each completed by write.

@@ -93,7 +93,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return real.Connect(ctx)
 }
 
-// Driver implements driver.Connector. Nobody asks for it.
+// Driver implements driver.Connector. Nothing calls it.
 func (c connector) Driver() driver.Driver { return nil }
 
 func (d *table) noAnswer(err error) error {

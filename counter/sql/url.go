@@ -87,7 +87,7 @@ func (c Config) parse() (*target, error) {
 func (t *target) readQuery(query string, wrong func(string, ...any)) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		wrong("what follows ? cannot be read")
+		wrong("the query after ? cannot be read")
 	}
 	if t.leaf = values.Has("layout"); t.leaf {
 		t.table = leafTable
@@ -126,7 +126,7 @@ func (t *target) String() string {
 	return "table " + t.table + " in database " + t.database + " of " + t.kind.name + " at " + at
 }
 
-// Validate returns what is wrong with the settings, as an error of package problem. It does no I/O.
+// Validate returns what is wrong with the settings, see workerid.SettingErrors. It does no I/O.
 func (c Config) Validate() error {
 	_, err := c.parse()
 	return err

@@ -38,9 +38,9 @@ func TestURLs(t *testing.T) {
 		{"postgres://ids:hunter2@db:x/app",
 			[]string{"db: a port is"}},
 		{"mysql://ids@a,b/app", []string{"several hosts"}},
-		{"mysql://ids:1/hunter2@db/app", []string{"an @ stands behind"}},
-		{"mysql://ids:1?hunter2@db/app", []string{"an @ stands behind"}},
-		{"mysql://ids:%zz@db/app", []string{"no USER:PASSWORD"}},
+		{"mysql://ids:1/hunter2@db/app", []string{"an @ follows"}},
+		{"mysql://ids:1?hunter2@db/app", []string{"an @ follows"}},
+		{"mysql://ids:%zz@db/app", []string{"is not USER:PASSWORD"}},
 		{"oracle://ids@db/app", []string{"mysql://USER@HOST:PORT/DATABASE allowed"}},
 	} {
 		err := Config{URL: c.url}.Validate()

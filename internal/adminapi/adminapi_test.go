@@ -360,8 +360,8 @@ func TestLeaders(t *testing.T) {
 		{"POST /leaders/all/demote", 409, "group 5: a:1: no other daemon runs\n"},
 		{"POST /leaders/6/demote", 409, "nobody leads group 6\n"},
 		{"POST /leaders/c:1/demote", 409, "c:1 leads no group\n"},
-		{"POST /leaders/16/demote", 400, "group 16: 0 to 15 allowed\n"},
-		{"POST /leaders/-1/demote", 400, "group -1: 0 to 15 allowed\n"},
+		{"POST /leaders/32/demote", 400, "group 32: 0 to 31 allowed\n"},
+		{"POST /leaders/-1/demote", 400, "group -1: 0 to 31 allowed\n"},
 		{"GET /leaders/3/demote", 405, "Method Not Allowed\n"},
 	} {
 		if w := f.ask("*", c.request, ""); w.Code != c.status || !strings.Contains(w.Body.String(), c.answer) {
@@ -539,7 +539,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	if w := f.ask("*", "DELETE /users/bob?force=true", ""); w.Code != 409 ||
-		!strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
+		!strings.HasSuffix(w.Body.String(), ": no users: no client could ask for ids\n") {
 		t.Errorf("the last user: %d %s", w.Code, w.Body)
 	}
 	// What was made opens the door.
@@ -650,7 +650,7 @@ func TestADamagedRecord(t *testing.T) {
 		{"GET /generators/orders", "", 409, "the record is damaged"},
 		{"PUT /generators/orders", "orders sequence step=2 offset=2", 409, "the record is damaged"},
 		{"DELETE /generators/orders?force=true", "", 409, "the record is damaged"},
-		{"POST /generators/orders/raise?at_least=70", "", 409, "-generator 'orders sequence ...', or over HTTP"},
+		{"POST /generators/orders/raise?at_least=70", "", 409, "-name 'orders sequence ...', or over HTTP"},
 		{"POST /generators/orders/raise?at_least=70&definition=evens+sequence", "", 400, "the path names \"orders\""},
 		{"POST /generators/orders/raise?at_least=70&definition=orders+sequence+step=2+offset=2", "", 200, `"next":"70"`},
 		{"POST /generators/evens/raise?at_least=70", "", 200, `"evens sequence start=1 step=2 offset=2","next":"70"`},

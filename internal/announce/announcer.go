@@ -110,7 +110,8 @@ func (a *Announcer) Look() {
 	}
 }
 
-// news says whether the store does not have this yet. It formats nothing: it is asked for every second.
+// news says whether the store does not have this yet, or will soon not have it any more. It formats nothing: it is
+// asked for every second.
 func (a *Announcer) news(s announcement.Announcement) bool {
 	if a.unknown && time.Since(a.at) < a.pause {
 		return false

@@ -153,7 +153,7 @@ func (c *Checker) Admit(ctx context.Context) error {
 	found, err := c.check(ctx)
 	switch {
 	case err != nil:
-		c.Log.Warn("the peers are not known: their clocks are not compared", "error", err)
+		c.Log.Warn("cannot read the peers: their clocks are not compared", "error", err)
 		return nil // and the next acquisition tries again
 	case found.clock != "":
 		return &refusal{found.clock, workerid.ErrSkew, refusedPause}
@@ -197,7 +197,7 @@ func (c *Checker) check(ctx context.Context) (outcome, error) {
 	figures.Asked = len(asked)
 	asked = slices.DeleteFunc(asked, func(p peer) bool {
 		if p.err != nil {
-			c.Log.Debug("a peer could not be asked", "addr", p.Addr, "error", p.err)
+			c.Log.Debug("cannot ask a peer", "addr", p.Addr, "error", p.err)
 		}
 		return p.err != nil
 	})

@@ -92,7 +92,7 @@ func (c *Control) Serve(commands Commands) {
 func admit(conn *net.UnixConn) error {
 	who, err := peer(conn)
 	if err != nil || who.UID != 0 && who.UID != os.Geteuid() {
-		return fmt.Errorf("only root and the user of the daemon may ask for an upgrade: its user id is %d, yours %d",
+		return fmt.Errorf("only root and the user of the daemon may ask for this: its user id is %d, yours %d",
 			os.Geteuid(), who.UID)
 	}
 	return nil
@@ -262,7 +262,7 @@ func Ask(pid int, request string, unread, timeout time.Duration) (string, error)
 		if err == nil {
 			err = syscall.ECONNREFUSED
 		}
-		return "", fmt.Errorf("process %d is no daemon that can be upgraded or asked, or does not serve yet: %w",
+		return "", fmt.Errorf("process %d is not a daemon that can be upgraded or asked, or does not serve yet: %w",
 			pid, err)
 	}
 	defer conn.Close()

@@ -107,7 +107,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("a long request: %v", err)
 	}
 	_, err = Ask(1<<22+1, "say", time.Minute, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "process 4194305 is no daemon that can be upgraded or asked") {
+	if err == nil || !strings.Contains(err.Error(), "process 4194305 is not a daemon that can be upgraded or asked") {
 		t.Errorf("no daemon: %v", err)
 	}
 }
@@ -221,7 +221,7 @@ func TestStrangers(t *testing.T) {
 			f := os.NewFile(uintptr(open(t)), "stranger")
 			defer f.Close() // at the end: all are open at the same time
 			text, err := io.ReadAll(f)
-			const want = "refused only root and the user of the daemon may ask for an upgrade: " +
+			const want = "refused only root and the user of the daemon may ask for this: " +
 				"its user id is 0, yours 65534\n"
 			if err != nil || string(text) != want {
 				t.Errorf("a stranger reads %q, %v", text, err)

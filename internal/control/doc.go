@@ -45,7 +45,7 @@ var unknown = regexp.MustCompile(`^".*" is not understood: `)
 
 var (
 	// ErrUnsupported means that daemons are found on Linux only. Never retry.
-	ErrUnsupported = errors.New("control: a daemon that runs can be asked on Linux only")
+	ErrUnsupported = errors.New("control: only on Linux can a running daemon be asked")
 	// ErrUnknown means that the daemon is of a version that does not know what it was asked for.
 	ErrUnknown = errors.New("control: the daemon does not know that request")
 )

@@ -231,8 +231,8 @@ func (d *Daemon) newServices() {
 	})
 }
 
-// Reload reads the certificate, the users and the generators again. Open connections keep their
-// certificate, lose what their user lost, and see new generators. If a file is invalid, the old content stays in force.
+// Reload reads the certificate, the users and the names again. Open connections keep their
+// certificate, lose what their user lost, and see new names. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
 	if d.front.TLS == nil && !d.c.HasLogins() && d.c.DefinitionsFile == "" {
 		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators configured")

@@ -23,7 +23,7 @@ func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 		for _, f := range [][2]string{{"ForwardUser", c.ForwardUser}, {"ForwardPasswordFile", c.ForwardPasswordFile},
 			{"ForwardCA", c.ForwardCA}} {
 			if f[1] != "" {
-				wrong(f[0], "belongs to -counters etcd://..., or to -peer-check: elsewhere no daemon asks another one")
+				wrong(f[0], "belongs to -counters etcd://..., or to -store: elsewhere no daemon asks another one")
 			}
 		}
 		return

@@ -34,12 +34,12 @@ A Prometheus that scrapes native histograms gets buckets that are each 9 % wider
 		text: "Windows come from a state file or from the store of `-store`. Each lane, a slot for one worker id, " +
 			"has its own."},
 	{title: "Declared names", prefixes: []string{"generator_"},
-		text: "The first 1,000 names have series of their own. The counts of all others are added up as " +
+		text: "The first 1,000 names have series of their own. The others are added up as " +
 			"`generator=\"_other\"`, which is ready while all of\n" +
-			"them are. What is said of values is about sequences. Where users must log in, `last` and `left`\n" +
-			"are missing: they tell ids, and `/metrics` needs no login. `stats generators` has them."},
+			"them are. Values are those of sequences. Where users must log in, `last` and `left` are missing,\n" +
+			"because they reveal ids; `stats generators` has them."},
 	{title: "Leaders of sequences in strict order", prefixes: []string{"leader_", "forward_"},
-		text: "Only where [etcd](SEQUENCES.md#strict-order-in-etcd) elects them."},
+		text: "Only where [etcd](SEQUENCES.md#strict-order-in-etcd) elects leaders."},
 	{title: "Peers", prefixes: []string{"peers", "announcement"},
 		text: "Only with a store where daemons [announce themselves](DISCOVERY.md)."},
 	{title: "Logins and TLS", prefixes: []string{"login", "tls_"}, text: "Only with users, or a certificate."},

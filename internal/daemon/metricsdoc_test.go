@@ -212,7 +212,7 @@ func TestMetricsDoc(t *testing.T) {
 		if part.text != "" {
 			b.WriteString(part.text + "\n\n")
 		}
-		b.WriteString("| metric | type, unit | labels | meaning | when to worry |\n|---|---|---|---|---|\n")
+		b.WriteString("| metric, statistic | labels | meaning | when to worry |\n|---|---|---|---|\n")
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if partOf(name) == part.title {
 				f := all[name]
@@ -273,7 +273,7 @@ func withAlerts(t *testing.T, name, worry string, alerts map[string][]string) st
 		t.Errorf("no alert asks for %s: make one, or say that it is %q", name, dashboardOnly)
 	}
 	for _, a := range alerts[name] {
-		worry += fmt.Sprintf(" → [%s](RUNBOOK.md#%s)", a, strings.ToLower(a))
+		worry += fmt.Sprintf(" [%s](RUNBOOK.md#%s)", a, strings.ToLower(a))
 	}
 	return worry
 }

@@ -394,7 +394,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		return err
 	}
 	err = raise("evens", kinds.Definition{})
-	if err == nil || !strings.Contains(err.Error(), "-generator 'evens sequence ...'") {
+	if err == nil || !strings.Contains(err.Error(), "-name 'evens sequence ...'") {
 		t.Errorf("without a definition: %v", err)
 	}
 	for name, def := range map[string]kinds.Definition{

@@ -42,7 +42,7 @@ type URL struct {
 func Split(text string) (u URL, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return u, errors.New("no URL: SCHEME://HOST is one")
+		return u, errors.New("not a URL: SCHEME://HOST expected")
 	}
 	u.Scheme = scheme
 	rest, u.Query, _ = strings.Cut(rest, "?")
@@ -63,9 +63,9 @@ func Split(text string) (u URL, err error) {
 
 var (
 	errNoLogin = errors.New(
-		"what stands before @ is no USER:PASSWORD; write other characters than letters and digits as %XX")
+		"the part before @ is not USER:PASSWORD; write characters other than letters and digits as %XX")
 	errStray = errors.New(
-		"an @ stands behind a / or a ?: write those of a password as %2F and %3F, others as %40")
+		"an @ follows a / or a ?: in a password write these as %2F and %3F, elsewhere write @ as %40")
 )
 
 // Stray returns an error if an @ stands in the path, or in the query outside of the values of options: what is
@@ -166,7 +166,7 @@ func address(host string, port int) (string, error) {
 		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == '@' || r == utf8.RuneError
 	})
 	if name == "" || !brackets || odd {
-		return "", errors.New("the URL names no host where one is wanted: HOST:PORT,HOST:PORT")
+		return "", errors.New("the URL names no host: HOST:PORT,HOST:PORT expected")
 	}
 	if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("%s: a port is a number from 1 to 65535", name)

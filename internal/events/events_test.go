@@ -79,7 +79,7 @@ func TestTheLogStaysTheSame(t *testing.T) {
 	})
 }
 
-// TestFloods: neither what clients cause nor a text that comes again and again pushes others out.
+// TestFloods: no text that comes again and again pushes others out.
 func TestFloods(t *testing.T) {
 	var l Log
 	log := slog.New(l.Handler(slog.NewTextHandler(io.Discard, nil)))

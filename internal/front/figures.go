@@ -59,9 +59,8 @@ func (f *Front) Figures(emit func(figure.Figure)) {
 	})
 	emit(figure.Figure{
 		Stat: "udp_dropped", Metric: "udp_dropped_total", Value: f.Connections.DatagramsDropped.Load(), Count: true,
-		Help: "Datagrams that got no reply.",
-		Worry: "dashboard only: grows: requests that were malformed or too many; nothing was said to " +
-			"their clients",
+		Help:  "Datagrams that got no reply.",
+		Worry: "dashboard only: grows: requests were malformed or too many; their clients got no answer",
 	})
 	f.connectionFigures(emit)
 }
@@ -132,13 +131,13 @@ func (f *Front) LoginFigures(emit func(figure.Figure)) {
 	})
 	emit(figure.Figure{
 		Stat: "logins_waiting", Metric: "logins_waiting", Value: l.verifier.Waiting(),
-		Help: "Comparisons that wait or run.",
-		Worry: "above 50 for two minutes: more logins than there is time to compare with hashes. " +
-			"Give programs tokens, or keep their connections open",
+		Help: "Comparisons of passwords that wait or run.",
+		Worry: "above 50 for two minutes: more logins than the daemon has time to compare with hashes. Give " +
+			"programs tokens, or keep their connections open",
 	})
 	emit(figure.Figure{
 		Stat: "logins_busy", Metric: "logins_busy_total", Value: l.busy.Load(), Count: true,
 		Help:  "Logins refused because too many others waited.",
-		Worry: "grows: as above, and logins were refused",
+		Worry: "grows: too many logins wait, and the daemon refuses more",
 	})
 }

@@ -155,7 +155,7 @@ func TestUsersAreFollowed(t *testing.T) {
 		none, other := errors.New("no answer"), errors.New("another answer")
 		step("", nil, none, "")
 		step("", nil, other, "nobody can log in yet")
-		step("1", nil, nil, "there are no users: nobody can log in")
+		step("1", nil, nil, "there are no users: no client can log in")
 		step("2", ann, nil, "msg=users count=1")
 		step("2", ann, nil, "")
 		step("2", ann, none, "those that were read before hold")

@@ -82,7 +82,7 @@ func (l *logins) refresh(ctx context.Context, anyway bool) error {
 		l.since = now
 		l.directory.Replace(list)
 		if len(list) == 0 {
-			l.log.Warn("there are no users: nobody can log in")
+			l.log.Warn("there are no users: no client can log in")
 		} else {
 			l.log.Info("users", "count", len(list))
 		}

@@ -60,8 +60,8 @@ func (f *Front) ResumeUDP(passed sockets.Passed, fail func(error)) (err error) {
 }
 
 // answerDatagram answers a request that came over UDP. If it got no reply while requests wait for a late
-// extension, it waits too: the kernel keeps what arrives meanwhile. For a sequence's block it does not,
-// because other names would have to wait with it.
+// extension or for the next tick, it waits too: the kernel keeps what arrives meanwhile. For a sequence's block it
+// does not, because other names would have to wait with it.
 func (f *Front) answerDatagram(now int64, in, out []byte) []byte {
 	for again := true; ; now = f.g.Now() {
 		answer := memcache.Datagram(&f.datagrams, now, in, out)

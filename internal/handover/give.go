@@ -40,7 +40,7 @@ var ErrSucceeded = errors.New("another process serves now")
 // Errors of Upgrade. Nothing has changed.
 var (
 	errUnderWay   = errors.New("an upgrade is under way already")
-	errNotServing = errors.New("this daemon does not serve yet, or not any more")
+	errNotServing = errors.New("this daemon does not serve yet, or no longer")
 )
 
 // A Giver is the old side of an upgrade. Any goroutine may call its methods.
@@ -310,7 +310,7 @@ func (a *attempt) takeBack(moved []server.Moved) error {
 	a.hold() // its deadline is not for what is said now
 	slow := time.AfterFunc(stepTimeout/10, func() {
 		if a.paused {
-			a.c.Log.Error("nobody is answered until the new process has ended, which was killed", "pid", a.child.Pid())
+			a.c.Log.Error("no client gets an answer until the new process, which was killed, has ended", "pid", a.child.Pid())
 		}
 	})
 	defer slow.Stop()

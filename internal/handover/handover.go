@@ -18,7 +18,25 @@
 // dies after 5, its connections are lost, and the old one serves new ones.
 //
 // Sequences stay as they are until the new process serves. What the old process had reserved is given back
-// then, or is a gap if the new one has reserved meanwhile: values rise either way.
+// then, or is a gap if the new one has reserved meanwhile: values rise either way. Terms of strict order are handed
+// over at that moment.
+//
+// What is easy to break:
+//
+//   - Ids on a connection keep rising, also with another worker id: all generators of the new process begin
+//     after the largest position of the old one, and its id clock is as far ahead of the wall clock.
+//     Companions go on from their own words, in windows that begin right after that position: one that began
+//     above it would refuse for a while.
+//   - The new process makes listeners from the passed sockets only after Take. Package net makes a socket
+//     blocking for a moment, and an event loop of the old process that accepts from it just then would stand
+//     still.
+//   - The new process is the one that was started: the kernel names the sender of each message. A program
+//     under a shell script that does not exec is refused, because systemd and the old process would know the
+//     shell's number only.
+//   - The old process waits for Serving only while it runs itself. Else one that was stopped meanwhile would
+//     kill a process that serves.
+//   - A new process writes its errors through the old one until it serves, so that the caller of the upgrade
+//     reads them.
 package handover
 
 import (
@@ -34,7 +52,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 )
 
-// Config is what a handover needs of the process. All fields are required.
+// Config is what a handover needs of the process. All fields are required. It has no Validate: none is a setting.
 type Config struct {
 	Log         *slog.Logger
 	Version     string // of this program

@@ -517,7 +517,7 @@ func TestAnUpgradeThatFails(t *testing.T) {
 					t.Error("the new process was not killed")
 				}
 				time.Sleep(time.Minute)
-				if strings.Contains(old.log.String(), "nobody is answered") {
+				if strings.Contains(old.log.String(), "no client gets an answer") {
 					t.Error(old.log.String())
 				}
 				old.rises()
@@ -571,7 +571,7 @@ func TestAStopDuringAnUpgrade(t *testing.T) {
 			if got := slices.Contains(old.done, "thaw") || slices.Contains(old.done, "resume 301"); got {
 				t.Error("it serves beside a process that may serve")
 			}
-			if said := strings.Contains(old.log.String(), "nobody is answered until the new process has ended"); said != paused {
+			if said := strings.Contains(old.log.String(), "no client gets an answer until the new process"); said != paused {
 				t.Errorf("paused=%v: %s", paused, old.log.String())
 			}
 			if g.End() != paused || old.issues() == paused {

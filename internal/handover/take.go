@@ -69,7 +69,7 @@ func Introduce(o Origin) (*Inherited, error) {
 			return in, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the process that is to be succeeded: %w", err)
+			return nil, fmt.Errorf("the previous process: %w", err)
 		}
 		switch {
 		case m.Kind == upgrade.Sockets && len(fds) == len(m.Sockets):
@@ -120,6 +120,9 @@ func Take(ctx context.Context, c Config, o Origin) (*Taker, error) {
 	if err != nil {
 		closeMoved(t.moved)
 		Refuse(o, err)
+		if ctx.Err() != nil {
+			o.Close() // the return may stop the AfterFunc before it has begun
+		}
 		go t.forget()
 		return nil, err
 	}
@@ -244,7 +247,7 @@ func (m heard) handed() (*windows.Handed, error) {
 // refused closes what came with a message that is not understood.
 func (m heard) refused() error {
 	upgrade.CloseAll(m.fds)
-	return fmt.Errorf("the process that is to be succeeded said %.40q, which is not understood", m.Kind)
+	return fmt.Errorf("the previous process said %.40q, which this one does not understand", m.Kind)
 }
 
 // next returns what the old process says next.
@@ -269,13 +272,13 @@ func (t *Taker) Serve() {
 		}
 	}
 	if t.alone {
-		t.c.Log.Warn("the process that was to be succeeded died: this one goes on", "connections",
+		t.c.Log.Warn("the previous process died: this one goes on", "connections",
 			len(t.moved)-lost)
 	} else {
 		t.c.Log.Info("took over", "connections", len(t.moved)-lost, "from", os.Getppid())
 	}
 	if err := t.o.Detach(); err != nil {
-		t.c.Log.Warn("errors go to the process before this one", "error", err)
+		t.c.Log.Warn("errors go to the previous process", "error", err)
 	}
 	t.o.Send(upgrade.Message{Kind: upgrade.Serving})
 	go t.forget() // its end is of no interest any more

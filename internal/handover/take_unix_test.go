@@ -79,11 +79,11 @@ func TestIntroduce(t *testing.T) {
 			w.say(t, m, 0)
 		}, false, 0, "the process that runs, of version 3.4.5, speaks version 7 of the upgrade, this one 1: restart instead"},
 		{"names without sockets", func(t *testing.T, w *wire) { w.say(t, socketsOf("", "a", "b"), 1) }, false, 0,
-			`the process that is to be succeeded said "sockets", which is not understood`},
+			`the previous process said "sockets", which this one does not understand`},
 		{"something else", func(t *testing.T, w *wire) { w.say(t, two, 2) }, false, 0,
-			`the process that is to be succeeded said "moved", which is not understood`},
+			`the previous process said "moved", which this one does not understand`},
 		{"nothing that is understood", func(_ *testing.T, w *wire) { w.dieNew() }, false, 0,
-			"the process that is to be succeeded: file already closed"},
+			"the previous process: file already closed"},
 	} {
 		before := open(t)
 		w := newWire()
@@ -169,17 +169,17 @@ func TestTake(t *testing.T) {
 			w.dieOld()
 		}, "", 2, ""},
 		{"connections without a number", func(t *testing.T, w *wire) { w.say(t, two, 2) },
-			`said "moved", which is not understood`, 0, `hello, refused the process that is to be succeeded said "moved", ` +
-				`which is not understood`},
+			`said "moved", which this one does not understand`, 0, `hello, refused the previous process said "moved", ` +
+				`which this one does not understand`},
 		{"two numbers", func(t *testing.T, w *wire) {
 			w.say(t, takes(2), 0)
 			w.say(t, takes(2), 1)
-		}, `said "take", which is not understood`, 0, "hello, refused"},
+		}, `said "take", which this one does not understand`, 0, "hello, refused"},
 		{"connections without sockets", func(t *testing.T, w *wire) {
 			w.say(t, takes(4), 0)
 			w.say(t, two, 2)
 			w.say(t, two, 1)
-		}, `said "moved", which is not understood`, 0, "hello, refused"},
+		}, `said "moved", which this one does not understand`, 0, "hello, refused"},
 		{"places that are none", func(t *testing.T, w *wire) {
 			m := takes(0)
 			m.Places = []byte("{")
@@ -188,7 +188,7 @@ func TestTake(t *testing.T) {
 		{"something else than Serve", func(t *testing.T, w *wire) {
 			w.say(t, takes(0), 0)
 			w.say(t, takes(0), 3)
-		}, `said "take", which is not understood`, 0, "hello, ready, refused"},
+		}, `said "take", which this one does not understand`, 0, "hello, ready, refused"},
 		{"nonsense", func(_ *testing.T, w *wire) {
 			w.toNew <- heard{err: errors.New("no message")}
 		}, "no message", 0, "hello, refused no message"},
@@ -216,7 +216,7 @@ func TestTake(t *testing.T) {
 				if got := strings.Join(told, ", "); !strings.HasPrefix(got, c.told) || len(told) > 3 {
 					t.Errorf("it heard: %s", got)
 				}
-				if strings.Contains(p.log.String(), "errors go to the process before this one") {
+				if strings.Contains(p.log.String(), "errors go to the previous process") {
 					t.Error("errors do not go to the log")
 				}
 				if died := strings.Contains(p.log.String(), "died: this one goes on"); err == nil && died != (c.told == "") {

@@ -342,8 +342,8 @@ func (c *connections) limit(h http.Handler) http.Handler {
 			}
 		}
 		if !c.knows(r.Host) {
-			http.Error(w, "this port is on loopback, and answers those who ask for an IP address, localhost or this "+
-				"host's name; -http-host allows another name", http.StatusForbidden)
+			http.Error(w, "this port is on loopback, and answers only requests for an IP address, localhost or "+
+				"this host's name; -http-host allows another name", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

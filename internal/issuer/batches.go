@@ -26,7 +26,7 @@ type Batches struct {
 	one   bool               // a batch has one request, because the sequence ends soon
 	last  uint64             // the largest value that an answer had
 
-	// Answers that nobody has asked for yet. Those of clients that went away stay, so they are dropped
+	// Answers that no client has asked for yet. Those of clients that went away stay, so they are dropped
 	// after keepAnswers to twice that.
 	ready, older map[request]answer
 	turned       int64 // when ready was begun

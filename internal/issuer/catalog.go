@@ -141,7 +141,7 @@ func (c *Catalog) Declare(list []Declared) {
 }
 
 // RefuseUnknown sets whether keys that are neither declared nor reserved get no ids. unsure, if it is not nil, is
-// what their clients are told instead of an UnknownName: why nobody knows yet whether they are names.
+// what their clients are told instead of an UnknownName: why the daemon does not know yet whether they are names.
 func (c *Catalog) RefuseUnknown(refuse bool, unsure error) {
 	c.declare.Lock()
 	defer c.declare.Unlock()
@@ -252,7 +252,7 @@ func (c *Catalog) AwaitWhile(waiting func() bool) bool {
 // Wake makes all waiting Batches ask their sources again. Any goroutine may call it.
 func (c *Catalog) Wake() { c.bell.Ring() }
 
-// A Bell wakes everybody who waits for it. Any goroutine may use it.
+// A Bell wakes all goroutines that wait for it. Any goroutine may use it.
 type Bell struct {
 	mu   sync.Mutex
 	rung chan struct{} // nil while none waits

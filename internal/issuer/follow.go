@@ -14,7 +14,7 @@ import (
 type Forwarder interface {
 	// Last has the daemon at address issue n values in a row of a sequence that it leads, 1 to
 	// id.MaxReserve, and returns the last of them. After an error, and when ctx ends, an answer that
-	// comes late must reach nobody. An error's text is told to clients.
+	// comes late must reach no client. An error's text is told to clients.
 	Last(ctx context.Context, address, name string, n int) (last uint64, err error)
 }
 

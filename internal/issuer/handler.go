@@ -201,7 +201,7 @@ func (n *names) stranger(key []byte) id.Source {
 	return unknownName(key)
 }
 
-// An unsettled is the source of all keys of which nobody knows yet whether they are names.
+// An unsettled is the source of all keys of which the daemon does not know yet whether they are names.
 type unsettled struct{ why error }
 
 // Mint implements id.Source.
@@ -221,7 +221,7 @@ func unknownName(key []byte) id.Source {
 // Mint implements id.Source.
 func (n noGenerator) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
 
-// A counted is a source with a count of what it issued.
+// A counted is a source with a count of what it issued and refused.
 type counted struct {
 	source     id.Source
 	n, refused atomic.Uint64

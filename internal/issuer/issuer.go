@@ -140,7 +140,7 @@ func (is *Issuer) supplied(hi int64) {
 	}
 }
 
-// Raise makes all ids from now on lie after floor, Unix ms, in whichever lane. Nobody may be minting. The
+// Raise makes all ids from now on lie after floor, Unix ms, in whichever lane. No request may be minting. The
 // error says that a lane's window ends before that.
 func (is *Issuer) Raise(floor int64) error {
 	is.floor.Store(max(floor, is.floor.Load()))

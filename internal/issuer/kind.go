@@ -14,7 +14,7 @@ var ofLanes = map[string]generator.TextKind{
 	kinds.UUID7: generator.UUID7, kinds.ULID: generator.ULID, kinds.ObjectID: generator.ObjectID,
 }
 
-// texts are the kinds of id that are texts, as far as somebody has asked for them.
+// texts are the kinds of id that are texts, as far as a client has asked for them.
 type texts struct {
 	sync.Mutex
 	made map[string]Kind // by the name of the kind
@@ -23,7 +23,7 @@ type texts struct {
 // Kind returns what issues the ids of a definition, which must not be a sequence. Definitions that differ only in
 // their names have the same Kind. The error is that of CheckKind.
 //
-// An id of a text kind, except UUIDs of version 4, is made of an id of the lanes, which is then issued to nobody else.
+// An id of a text kind, except UUIDs of version 4, is made of an id of the lanes, then issued to no other client.
 // So it is refused when ids are, with the same words, and the texts of one lane are in the order in which they were
 // issued. UUIDs of version 4, 122 random bits and no time, are issued even while ids are refused.
 func (is *Issuer) Kind(def kinds.Definition) (Kind, error) {

@@ -76,7 +76,7 @@ type Place struct {
 	After  int64  `json:"after"`  // the window that may go on there begins right after this Unix ms
 }
 
-// Places returns how far the ids of other layouts have come in the lanes. Nobody may mint any more.
+// Places returns how far the ids of other layouts have come in the lanes. No request may mint any more.
 func (is *Issuer) Places() (list []Place) {
 	o := &is.others
 	o.mu.Lock()
@@ -93,7 +93,7 @@ func (is *Issuer) Places() (list []Place) {
 }
 
 // Carry makes ids of other layouts go on at places that another Issuer has left, or this one, each in the next
-// window of its worker id if that begins right after Place.After: then nobody else had the worker id in
+// window of its worker id if that begins right after Place.After: then no other process had the worker id in
 // between. Otherwise they begin above the lane's word, as everywhere. Call it before that Publish.
 func (is *Issuer) Carry(places []Place) {
 	o := &is.others

@@ -315,7 +315,7 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 	gauge(lastStat, "generator_last", c.Last, "Largest value that was issued or passed over.", "")
 	gauge("at_hand", "generator_at_hand", int64(atHand), "Values that can be issued without another block.", "")
 	gauge(leftStat, "generator_left", c.Left,
-		"Values that were granted to no daemon, as far as this one knows.", "")
+		"Values not yet granted to any daemon, as far as this one knows.", "")
 	gauge("days_left", "", c.DaysLeft, "", "")
 	gauge("", "generator_time_left_seconds", c.DaysLeft*(24*time.Hour).Seconds(),
 		"Time until the sequence ends at its present rate, at most a million days.",

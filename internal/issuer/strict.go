@@ -77,7 +77,7 @@ type Strict struct {
 	still   standstill
 }
 
-// A standing says who issues: this daemon (term), another one (address), or nobody.
+// A standing says who issues: this daemon (term), another one (address), or none.
 type standing struct {
 	term    *Sequence
 	until   func() int64 // moments before this one may take values of term
@@ -115,7 +115,7 @@ func (s *Strict) Lead(until func() int64) counter.Issuer {
 func (s *Strict) HandOver() { s.Follow("") }
 
 // Follow ends this daemon's term, if it leads, and makes another daemon the leader: that at address,
-// host:port of its Redis protocol; "" = nobody leads, and requests wait.
+// host:port of its Redis protocol; "" = no daemon leads, and requests wait.
 func (s *Strict) Follow(address string) {
 	if st := s.standing.Load(); st.term == nil && st.address == address { // most of 10,000 at each change
 		return
@@ -123,7 +123,7 @@ func (s *Strict) Follow(address string) {
 	s.stand(&standing{address: address})
 }
 
-// stand changes the standing. The old term is sealed before anybody sees the new one.
+// stand changes the standing. The old term is sealed before any event loop sees the new one.
 func (s *Strict) stand(next *standing) {
 	s.mu.Lock()
 	old := s.standing.Load()
@@ -288,8 +288,8 @@ func (s *Strict) lapsed(until int64) error {
 	return id.ErrWait
 }
 
-// lacks is called for a request that nobody may answer since the moment over. It returns for how long that has
-// been so for requests: a process that was stopped meanwhile, or that nobody asked, does not count that time. So
+// lacks is called for a request that no daemon may answer since the moment over. It returns for how long that has
+// been so for requests: a process that was stopped meanwhile, or that no client asked, does not count that time. So
 // a request after a pause waits for the renewal under way. over is another moment after each renewal or change of
 // leader, and later than those before: a thread that still has an old one begins nothing anew.
 func (s *Strict) lacks(over int64) time.Duration {
@@ -319,7 +319,7 @@ func (s *Strict) notRenewed(wait time.Duration) string {
 		s.c.Definition.Name, wait.Seconds(), why)
 }
 
-// leaderless is the error while nobody leads.
+// leaderless is the error while no daemon leads.
 func (s *Strict) leaderless(st *standing, redirect bool) error {
 	switch {
 	case s.lacks(st.since) < s.c.MaxWait:
@@ -414,8 +414,8 @@ func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 	}
 	emit(figure.Figure{
 		Stat: "set_back", Metric: "generator_set_back_total", Value: s.setBacks.Load(), Count: true,
-		Help: "Values that were not passed on because larger ones were issued before: the counter store has " +
-			"forgotten something.",
+		Help: "Values that were not passed on because larger ones were issued before: the counter store has lost " +
+			"data.",
 	})
 	return c
 }

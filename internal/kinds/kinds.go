@@ -103,9 +103,9 @@ func Parse(line string) (Definition, error) {
 		}
 	}
 	if len(words) == 1 {
-		problems = append(problems, fmt.Errorf("%.70q: a kind is needed behind the name: %s", d.Name, kindNames()))
+		problems = append(problems, fmt.Errorf("%.70q: a kind must follow the name: %s", d.Name, kindNames()))
 	} else if !known {
-		problems = append(problems, fmt.Errorf("%.70q is no kind: %s", d.Kind, kindNames()))
+		problems = append(problems, fmt.Errorf("%.70q is not a kind: %s", d.Kind, kindNames()))
 	} else {
 		problems = append(problems, d.setOptions(options, words[2:])...)
 	}

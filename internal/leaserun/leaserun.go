@@ -100,7 +100,7 @@ func Run(c Config) (code int, err error) {
 	code, err = r.supervise()
 	giveBack()
 	if err := <-kept; err != nil {
-		c.Log.Warn("the worker id is not given back: it comes free when its lease ends", "error", err)
+		c.Log.Warn("the worker id is not given back: it is free when its lease ends", "error", err)
 	}
 	return code, err
 }

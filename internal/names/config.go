@@ -40,7 +40,7 @@ type Lanes struct {
 	Layout    generator.Layout
 	RunAhead  time.Duration
 	MaxWorker uint64 // the largest worker id that there may be
-	// NoDirectory: nobody has named the state directory, and worker ids are leased. If it cannot be used, the daemon
+	// NoDirectory: no setting names the state directory, and worker ids are leased. If it cannot be used, the daemon
 	// does without sequences.
 	NoDirectory bool
 }
@@ -54,7 +54,7 @@ type Given struct {
 	AnyDisk bool         // see stores.Counters
 	// Forwarder makes a client of the other daemons.
 	Forwarder func() *forward.Client
-	// Hidden: not everybody may know what the next ids are, so metrics do not tell the last ones.
+	// Hidden: not every user may know what the next ids are, so metrics do not tell the last ones.
 	Hidden bool
 	// Unreachable: this daemon was meant to lead sequences, and has no address to tell the others.
 	Unreachable bool

@@ -18,7 +18,7 @@ import (
 )
 
 // An election is a daemon's part in the election of those who lead the sequences with order=strict. It
-// takes part from when it knows one of them and its ports are open, because whoever leads must be able to
+// takes part from when it knows one of them and its ports are open, because a leader must be able to
 // answer.
 //
 // A sequence has values only within a term. At its beginning the keeper gets the sequence, with a store
@@ -96,7 +96,7 @@ func (e *election) takePart() {
 	ctx, e.stop = context.WithCancel(context.Background())
 	e.ended = make(chan error, 1)
 	e.runner.Store(r)
-	e.of.given.Log.Info("takes part in the election of who leads sequences", "address", e.address, "id", e.id)
+	e.of.given.Log.Info("takes part in the election of leaders for sequences", "address", e.address, "id", e.id)
 	go func() { e.ended <- r.Run(ctx) }()
 	if e.address == "" {
 		level := slog.LevelWarn
@@ -104,7 +104,7 @@ func (e *election) takePart() {
 			level = slog.LevelError
 		}
 		e.of.given.Log.Log(ctx, level,
-			"this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
+			"this daemon leads no sequence, because the others cannot reach it: give -redis-port or -advertise")
 		e.others.Go(func() { r.Stop(ctx) })
 	}
 	e.others.Go(func() { e.meetDemands(ctx, r) })
@@ -156,7 +156,7 @@ func (e *election) judge(r counter.Record) {
 	}
 }
 
-// Close takes the sequence away. Nobody asks it any more.
+// Close takes the sequence away. No client asks it any more.
 func (s *strictSequence) Close() error {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
@@ -194,7 +194,7 @@ func (e *election) other(view *leader.View, group int) string {
 	return ""
 }
 
-// redirect is called when somebody else may lead.
+// redirect is called when another daemon may lead.
 func (e *election) redirect() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -265,7 +265,7 @@ func (e *election) handOver() {
 	}
 }
 
-// leave ends this daemon's part. Nobody asks it any more.
+// leave ends this daemon's part. No client asks it any more.
 func (e *election) leave() {
 	e.mu.Lock()
 	e.over = true
@@ -273,7 +273,7 @@ func (e *election) leave() {
 	if e.runner.Load() != nil {
 		e.stop()
 		if err := <-e.ended; err != nil {
-			e.of.given.Log.Warn("sequences are not handed over: others lead them in some seconds", "error", err)
+			e.of.given.Log.Warn("sequences are not handed over: other daemons will lead them in some seconds", "error", err)
 		}
 		e.others.Wait()
 	}
@@ -327,14 +327,14 @@ func (e *election) meet(ctx context.Context, r *leader.Runner, wanted []leader.D
 	}
 	err := r.Demote(ctx, groups...)
 	if err == nil {
-		e.of.given.Log.Info("handed over, as an operator wants", "groups", groups)
+		e.of.given.Log.Info("handed over, as an operator asked", "groups", groups)
 		return
 	}
-	e.of.given.Log.Warn("not handed over, though an operator wants it", "groups", groups, "error", err)
+	e.of.given.Log.Warn("not handed over, although an operator asked for it", "groups", groups, "error", err)
 	for i := range wanted {
 		wanted[i].Answer = err.Error()
 	}
 	if err := e.store.Leave(ctx, wanted...); err != nil {
-		e.of.given.Log.Warn("the operator is not told", "error", err)
+		e.of.given.Log.Warn("cannot tell the operator", "error", err)
 	}
 }

@@ -24,7 +24,7 @@ type laterStore struct {
 
 	mu       sync.Mutex
 	unlisted func([]counter.Record) // called with the first list of records; nil = it is known
-	// called once, when none of pending is left after that; nil = it was, or nobody waits
+	// called once, when none of pending is left after that; nil = it was, or no part waits
 	settled func()
 	pending map[string]kinds.Definition // not yet recorded, or compared with the record
 	refused map[string]bool             // of those: it was logged that something is wrong
@@ -34,7 +34,7 @@ func newLaterStore(s stores.CounterStore, log *slog.Logger) *laterStore {
 	return &laterStore{CounterStore: s, log: log, pending: map[string]kinds.Definition{}, refused: map[string]bool{}}
 }
 
-// waits reports whether nobody knows yet what is recorded.
+// waits reports whether this daemon does not know yet what is recorded.
 func (l *laterStore) waits() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *laterStore) Changes(ctx context.Context, since string) (now string, rec
 var errUnsure = errors.New("the counter store does not answer, and it may have a sequence of this name")
 
 // waitForCounters lets the daemon start although the store of sequences does not answer. Until it does,
-// nobody knows which names others have created: those must not stand for the default kind meanwhile. Nor
+// this daemon does not know which names others have created: those must not stand for the default kind meanwhile. Nor
 // may they while the store refuses a sequence of this daemon, because it may have been wiped.
 func (n *Names) waitForCounters(why error) {
 	n.given.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it",

@@ -19,7 +19,7 @@ import (
 
 // What clients and operators see of the daemons that lead sequences with order=strict.
 
-// Topology returns the cluster that Redis's clients see: each group belongs to its leader. What nobody
+// Topology returns the cluster that Redis's clients see: each group belongs to its leader. What no daemon
 // leads belongs to this daemon, which says so, and so does everything while it takes no part.
 func (n *Names) Topology() protocol.Topology {
 	e := n.sequences.election
@@ -123,7 +123,7 @@ type failing struct {
 
 const (
 	watchEvery = time.Second
-	// unreadyAfter is how long a leader that somebody else could ask may be out of reach before this
+	// unreadyAfter is how long a leader that another daemon could ask may be out of reach before this
 	// daemon is not ready. It is longer than a fail-over takes.
 	unreadyAfter = 2 * leader.TTL
 )
@@ -214,7 +214,7 @@ func (e *election) look(ctx context.Context) {
 	}
 }
 
-// account adds the time since the last look to the groups that nobody serves, as far as this daemon knows.
+// account adds the time since the last look to the groups that no daemon serves, as far as this daemon knows.
 func (e *election) account(passed time.Duration) {
 	groups, now := e.leaders(), clock.Boot()
 	w := &e.watched
@@ -239,7 +239,7 @@ func (e *election) ready() error {
 }
 
 // ready returns an error if a leader has been out of reach for so long that other daemons would be better
-// for clients. Those who follow are ready; and if there is no leader, nobody else has one.
+// for clients. Followers are ready; and if there is no leader, no other daemon has one.
 func (w *watched) ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,24 +318,24 @@ func (e *election) figures(emit func(figure.Figure)) {
 	})
 	emit(figure.Figure{
 		Stat: "leader_until_ms", Metric: "leader_until_seconds", Value: left,
-		Help: "For how long it may issue without another renewal; negative when that is over, " +
-			"0 while it leads nothing.",
+		Help: "How long this daemon may issue without another renewal; negative after that, 0 while it leads no " +
+			"group.",
 		Worry: "below 2 while it leads: renewals fail",
 	})
 	count := func(name string, v uint64, help, worry string) {
 		emit(figure.Figure{Stat: name, Metric: name, Value: v, Count: true, Help: help, Worry: worry})
 	}
-	count("leader_terms_total", s.Terms, "Times that it became the leader of a group.", "")
-	count("leader_lost_total", s.Lost, "Groups that another daemon took from it.",
+	count("leader_terms_total", s.Terms, "How often this daemon became the leader of a group.", "")
+	count("leader_lost_total", s.Lost, "Groups that another daemon took from this one.",
 		"grows: another daemon took a group, because this one stood still or did not reach etcd")
-	count("leader_handed_over_total", s.Handed, "Groups that it handed over.", "")
-	count("leader_renewals_total", s.Renewals, "Renewals of its leadership that the store confirmed.", "")
-	count("leader_failures_total", s.Failures, "Calls of the store about leadership without an answer in time.",
+	count("leader_handed_over_total", s.Handed, "Groups that this daemon handed over.", "")
+	count("leader_renewals_total", s.Renewals, "Renewals of this daemon's leadership that the store confirmed.", "")
+	count("leader_failures_total", s.Failures, "Calls to the store about leadership that got no answer in time.",
 		"grows by more than three in five minutes: etcd does not answer in time")
-	count("forward_requests_total", f.Sent, "Requests to daemons that lead, each for all clients that waited.", "")
-	count("forward_failures_total", f.Failed, "Of those, the ones that brought no values.",
-		"grows for minutes, so beyond a fail-over: clients get errors, whose text says why")
-	count("forward_values_total", f.Values, "Values that they brought.", "")
+	count("forward_requests_total", f.Sent, "Requests to leaders, each for all waiting clients.", "")
+	count("forward_failures_total", f.Failed, "Requests to leaders that brought no values.",
+		"grows for minutes, longer than a fail-over: clients get errors, which say why")
+	count("forward_values_total", f.Values, "Values that requests to leaders brought.", "")
 	for _, g := range sortedKeys(e.leaders()) {
 		e.watched.mu.Lock()
 		without := e.watched.without[g]
@@ -351,7 +351,7 @@ func (e *election) figures(emit func(figure.Figure)) {
 		emit(figure.Figure{
 			Stat: group + "leader_missing_ms", Metric: "leader_missing_seconds", Labels: labels, Value: without,
 			Help:  "Time in which no daemon issued the group's values, as far as this one knows, to a second.",
-			Worry: "grows by more than ten in two minutes: nobody issues the values of this group",
+			Worry: "grows by more than ten in two minutes: no daemon issues the values of this group",
 		})
 	}
 }

@@ -85,7 +85,7 @@ func (n *Names) HandOver() {
 	}
 }
 
-// Stop stops all sequences for good. What they have not issued goes back to the store, so that no gap is left. Nobody
+// Stop stops all sequences for good. What they have not issued goes back to the store, so that no gap is left. None
 // may ask for an id any more.
 func (n *Names) Stop() {
 	n.giveBackSequences()
@@ -94,7 +94,7 @@ func (n *Names) Stop() {
 	}
 }
 
-// Wake makes everybody ask again who waits for an id.
+// Wake makes all clients ask again that wait for an id.
 func (n *Names) Wake() {
 	n.Catalog.Wake()
 	n.given.Wake()

@@ -35,8 +35,8 @@ type sequences struct {
 // defineTimeout is how long the daemon waits at the start until a sequence is recorded.
 const defineTimeout = 30 * time.Second
 
-// openCounters opens the store of sequences and declares what is recorded there: a name that somebody
-// has created must not stand for the default kind. If nobody has named the directory and worker ids are
+// openCounters opens the store of sequences and declares what is recorded there: a name that an operator
+// has created must not stand for the default kind. If no setting names the directory and worker ids are
 // recorded elsewhere, an unusable one is an error only for those who declare a sequence.
 func (n *Names) openCounters() error {
 	q := &n.sequences
@@ -102,7 +102,7 @@ func (q *sequences) judge(records []counter.Record, log *slog.Logger) {
 	q.faulty = faulty
 }
 
-// learnSequences declares sequences that somebody has created while the daemon runs.
+// learnSequences declares sequences that were created while the daemon runs.
 func (n *Names) learnSequences(records []counter.Record) {
 	n.declaring.Lock() // a reload may wait for the disk
 	defer n.declaring.Unlock()
@@ -233,7 +233,7 @@ func (n *Names) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error
 	return sequence{s, kept{name, keeper}}, nil
 }
 
-// A sequence is a Kind that can be taken back before anybody asks it: Close is only called then, and
+// A sequence is a Kind that can be taken back before a client asks it: Close is only called then, and
 // after the keeper has ended.
 type sequence struct {
 	*issuer.Sequence

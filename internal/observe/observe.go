@@ -28,7 +28,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 )
 
-// Config is what an Observer shows of settings, which it only reads, and what is kept of the log.
+// Config is what an Observer shows of settings, which it only reads, and what is kept of the log. It has no Validate:
+// each of its settings belongs to another room, which judges it.
 type Config struct {
 	Version   string
 	Advertise string // see daemon.Config

@@ -297,10 +297,10 @@ func (o *Observer) Figures(emit func(figure.Figure)) {
 	o.commandFigures(&n, emit)
 	emit(figure.Figure{
 		Metric: "request_duration_seconds", Value: o.front.Latency(),
-		Help: "Time from a request's last byte read to its answer handed to the kernel; what one read brings is " +
-			"one request.",
-		Worry: "the 99th percentile is above 5 ms for ten minutes: the CPU is short, or a store that requests wait " +
-			"for is slow",
+		Help: "Time from reading a request's last byte to handing its answer to the kernel; all input of one read " +
+			"is one request.",
+		Worry: "the 99th percentile is above 5 ms for ten minutes: the CPU is overloaded, or a store that " +
+			"requests wait for is slow",
 	})
 	o.ownFigures(&n, emit)
 	o.names.LeaderFigures(emit)
@@ -335,7 +335,7 @@ func (o *Observer) trafficFigures(emit func(figure.Figure)) {
 	emit(figure.Figure{
 		Stat: "log_lines_dropped", Metric: "log_lines_dropped_total", Value: o.logDropped(), Count: true,
 		Help:  "Log lines that could not be written.",
-		Worry: "grows: nobody reads the log, or its disk is full or stalls. Nothing else is affected",
+		Worry: "grows: no program reads the log, or its disk is full or stalls. Requests are not affected",
 	})
 	o.front.Figures(emit)
 	emit(figure.Figure{

@@ -16,11 +16,11 @@ func alarmFindings(s *situation, add func(Finding)) {
 		case "worker_id":
 			f.Entry = "KatsubushiWorkerIDTwice"
 			f.Level, f.What = Urgent, because("Another daemon has a worker id of this one", a.Text)
-			f.Means = "Ids may be issued twice, if somebody copied a machine or wrote the entry by hand."
+			f.Means = "If a machine was copied or the entry was written by hand, ids may repeat."
 			f.Do, f.Command = "See whose it is, and stop the other one.", s.lease("list")
 		case "clock":
 			f.Means, f.Command = "Ids of different hosts are not in order.", "chronyc tracking"
-			f.Do = "See on each host which clock is wrong, also on this one, and set that right."
+			f.Do = "See on each host, including this one, which clock is wrong, and correct it."
 		case "fingerprint":
 			f.Means, f.Do, f.Command = "Daemons of one pool must agree on layout and lease.", "Give all of them the same flags.",
 				"printf 'stats settings\\r\\nquit\\r\\n' | nc HOST 11212"
@@ -96,7 +96,8 @@ func connectionFindings(s *situation, add func(Finding)) {
 	if n[HTTPRefused] > 0 {
 		add(Finding{Level: Soon, Entry: "KatsubushiHTTPConnections",
 			What:  "The HTTP port refused " + counted(n[HTTPRefused], "connection", "connections") + " in the last minute.",
-			Means: "All of its connections are busy. Health checks still get through.", Do: "See who asks so much over HTTP."})
+			Means: "All of its connections are busy. Health checks still get through.", Do: "Find the clients " +
+				"that use HTTP so much."})
 	}
 	if n[AcceptErrors] > 0 {
 		add(Finding{Level: Soon, Entry: "KatsubushiAcceptFails",
@@ -118,7 +119,7 @@ func refusals(s *situation, add func(Finding)) {
 		{ClockBehind, "the clock is behind the last id",
 			"The clock went back by more than the run-ahead. It goes on by itself when the clock has caught up.",
 			"See who sets this clock. Do not delete the state file.", "chronyc tracking", false},
-		{RateExceeded, "the id rate is exceeded", "More ids are asked for than the worker ids have.",
+		{RateExceeded, "the id rate is exceeded", "Clients ask for more ids than the worker ids have.",
 			"Give the daemon more lanes: -worker-id 1-4, or -lanes 4. Or ask more daemons.", "", false},
 		{TimeFieldEnd, "the time field has ended", "No id can carry the present time.",
 			"Choose another layout: docs/LAYOUTS.md.", "", false},
@@ -175,7 +176,7 @@ func storeFindings(s *situation, add func(Finding)) {
 		add(Finding{Level: Soon, Entry: "KatsubushiClocksApart",
 			What:  "The clock of " + s.Store.Kind + " and this one's are " + span(off.Abs()) + " apart.",
 			Means: "At " + span(limit) + " (-max-skew) leases are not extended any more.",
-			Do:    "Set the wrong clock right, there or here.", Command: "chronyc tracking"})
+			Do:    "Correct the wrong clock, there or here.", Command: "chronyc tracking"})
 	}
 	if st := s.Store; st.Replicas < st.Needed {
 		add(Finding{Level: Urgent, Entry: "KatsubushiReplicasMissing",
@@ -251,7 +252,7 @@ func logAndLogins(s *situation, add func(Finding)) {
 	if n := s.all[LogDropped]; n > 0 {
 		add(Finding{Level: Note,
 			What:  counted(n, "line of the log was", "lines of the log were") + " dropped in the last 10 minutes.",
-			Means: "Nobody reads the log, or its disk is full or stalls. Nothing else is affected.",
+			Means: "No program reads the log, or its disk is full or stalls. Requests are not affected.",
 			Do:    "See where the log goes.", Command: "systemctl status systemd-journald"})
 	}
 	if n := s.minute[LoginErrors]; n > 0 {
@@ -264,7 +265,7 @@ func logAndLogins(s *situation, add func(Finding)) {
 
 func record(s *situation, add func(Finding)) {
 	if s.Store.Kind == noStore {
-		add(Finding{Level: Note, What: "Nothing is recorded: -state-dir is none, or could not be used.",
+		add(Finding{Level: Note, What: "This daemon keeps no record: -state-dir is none, or could not be used.",
 			Means: "If this host's clock goes back, the next run may issue ids again.",
 			Do:    "Give the daemon a directory on a local disk, with -state-dir."})
 	}

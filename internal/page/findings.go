@@ -117,8 +117,8 @@ func notReady(s *situation, add func(Finding)) {
 	switch {
 	case s.Stopping:
 		add(Finding{Level: Note, What: "The daemon is shutting down.",
-			Means: "It answers what was asked and then ends. Load balancers see that it is not ready.",
-			Do:    "Nothing, if somebody stopped it."})
+			Means: "It answers the requests that it has and then ends. Load balancers see that it is not ready.",
+			Do:    "Nothing, if an operator stopped it."})
 	case s.NotReady != "":
 		means := "Clients get this error instead of an id, and /readyz answers 503."
 		if s.Closed {
@@ -256,7 +256,7 @@ func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
 func (s *situation) early() bool { return s.Now.UnixMilli() < s.Layout.Epoch }
 
 const (
-	setClock = "Set this host's clock right, or correct -epoch."
+	setClock = "Correct this host's clock, or -epoch."
 	chrony   = "chronyc tracking"
 )
 
@@ -294,7 +294,7 @@ func (s *situation) reach() string {
 	case stateDirectory:
 		return "See whether the disk of the state directory is full, stalls or fails."
 	case noStore:
-		return "The log says more."
+		return "See the log."
 	}
 	return "See whether " + s.Store.Kind + " answers from this host. The daemon goes on by itself when it does."
 }

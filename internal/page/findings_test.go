@@ -270,7 +270,7 @@ func rows() []row {
 		{"descriptors", func(v *View) { v.Process = Process{} }, 0, "", ""},
 		{"record", func(v *View) {
 			v.Store = Store{Kind: noStore}
-		}, Note, "Nothing is recorded: -state-dir is none, or could not be used.", "-state-dir"},
+		}, Note, "This daemon keeps no record: -state-dir is none, or could not be used.", "-state-dir"},
 	}
 }
 

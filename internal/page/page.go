@@ -3,8 +3,9 @@
 // that do not ask for HTML, such as curl, get the same as plain text.
 //
 // The guarantee: whatever a text says that is shown, it is escaped; nothing of a request is shown again
-// but an id that could be read; and a request changes nothing. The work for one request is bounded by
-// what the daemon has (its lanes, its names), not by the request.
+// but an id that could be read, and what names were searched for; and a request changes nothing. The work for one
+// request is bounded by what the daemon has (its lanes, its names), not by the request, and what is sent is
+// bounded whatever it has.
 package page
 
 import (

@@ -87,7 +87,7 @@ func (t *Target) read(u *endpoint.URL, namespace string, own []string) error {
 	}
 	values, err := url.ParseQuery(u.Query)
 	if err != nil {
-		return errors.New("what follows ? cannot be read")
+		return errors.New("the query after ? cannot be read")
 	}
 	ours := slices.Concat([]string{"ns", "sentinel_username", "sentinel_password"}, endpoint.FileOptions, own)
 	mayStray := *u

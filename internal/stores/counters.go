@@ -74,7 +74,7 @@ func inRedis(c Counters) ledger {
 func inFiles(c Counters) ledger { return ledgerOf(fileCounters{c}, fileCounters.open) }
 
 // ErrNoPlace is the error of sequences without a place to record them.
-var ErrNoPlace = errors.New("there is no place to record it: -state-dir DIRECTORY gives one, or -counters " +
+var ErrNoPlace = errors.New("there is no place to record it: give -state-dir DIRECTORY or -counters " +
 	"file:///DIRECTORY")
 
 // fileCounters are the settings of sequences in files.

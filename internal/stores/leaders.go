@@ -74,7 +74,7 @@ func groupsOf(now *leader.State, which string) (groups []int, err error) {
 	return nil, conflict("%.300s leads no group", strings.ToValidUTF8(which, "?"))
 }
 
-// checkGroups returns a GroupError for what GroupsOf will refuse, before anybody is asked who leads.
+// checkGroups returns a GroupError for what groupsOf will refuse, before anybody is asked who leads.
 func checkGroups(which string) error {
 	n, notNumber := strconv.Atoi(which)
 	switch {

@@ -79,7 +79,7 @@ func Raise(
 		d := declared()
 		if !d.Recorded() || d.Step == 0 {
 			return r, conflict("sequence %s: %w. Its definition is lost too: repeat this with the whole definition as it "+
-				"was, with its step=, offset=, max= and order=: -generator '%s sequence ...', or over HTTP ?definition=. "+
+				"was, with its step=, offset=, max= and order=: -name '%s sequence ...', or over HTTP ?definition=. "+
 				"Daemons that declare another one refuse the name, and do not start", name, err, name)
 		}
 		return s.Revive(ctx, d.Definition, kinds.ValueOf(d.Definition, atLeast))

@@ -205,7 +205,7 @@ func (c *Child) Await(ctx context.Context, wanted Kind) (Message, error) {
 			case errors.Is(m.err, os.ErrDeadlineExceeded):
 				return Message{}, late(why)
 			case m.err != nil && !errors.Is(m.err, io.EOF):
-				return Message{}, fmt.Errorf("the new process said nothing that is understood: %w", m.err)
+				return Message{}, fmt.Errorf("this process does not understand the new one: %w", m.err)
 			case m.err != nil:
 				return Message{}, c.end(ctx)
 			case m.Kind == Waiting:

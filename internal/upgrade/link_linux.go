@@ -207,12 +207,12 @@ func FromEnvironment() (*Origin, error) {
 	os.Unsetenv(variable)
 	fd, err := strconv.Atoi(value)
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("%s=%s: it is set by a daemon that is upgraded, and by nobody else", variable, value)
+		return nil, fmt.Errorf("%s=%s: only a daemon that is being upgraded sets it", variable, value)
 	}
 	syscall.CloseOnExec(fd)
 	syscall.CloseOnExec(fd + 1)
 	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || kind != unix.AF_UNIX {
-		return nil, fmt.Errorf("%s=%s: no daemon has passed that: it is set by a daemon that is upgraded, and by nobody else",
+		return nil, fmt.Errorf("%s=%s: no daemon has passed that: only a daemon that is being upgraded sets it",
 			variable, value)
 	}
 	l, err := newLink(os.NewFile(uintptr(fd), "upgrade"))

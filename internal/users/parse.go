@@ -66,7 +66,7 @@ func parse(text []byte) ([]User, error) {
 	case len(users) > maxUsers:
 		errs = append(errs, fmt.Errorf("%d users: %d allowed", len(users), maxUsers))
 	case len(users) == 0:
-		errs = append(errs, errors.New("no users: nobody could ask for ids"))
+		errs = append(errs, errors.New("no users: no client could ask for ids"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -99,7 +99,8 @@ func parseSecret(name, rest string) (u User, err error) {
 		return u, err
 	}
 	if !ok {
-		return u, errors.New("no rights: behind the hash comes :PATTERN=RIGHTS, such as :*=get,incr, or : alone for none")
+		return u, errors.New("no rights: after the hash comes :PATTERN=RIGHTS, such as :*=get,incr, or : alone " +
+			"for none")
 	}
 	u.Name = name
 	if strings.HasPrefix(text, tokenMark) {

@@ -5,6 +5,10 @@
 // The guarantee: a user may do only what one of the user's patterns permits, and a change reaches users who have
 // logged in as soon as Directory.Replace has it. Not promised: that a short password cannot be guessed by
 // those who can read the file.
+//
+// The daemon compares passwords in a process of its own (Linux), which has a low priority and ends when it is
+// idle. In a thread of the daemon a comparison delays event loops by several milliseconds, and Go's runtime,
+// which stops all threads now and then, would wait for a thread of low priority.
 package users
 
 import (

@@ -161,7 +161,7 @@ func TestEverythingWrongIsToldWithItsLine(t *testing.T) {
 		"ann:$argon2i$v=19$hushhush":      "a hash of another kind",
 		"ann:$apr1$hushhush":              "a hash of another kind",
 		"ann:{SSHA}hushhush":              "a hash of another kind",
-		"ann:" + someHash:                 "no rights: behind the hash comes",
+		"ann:" + someHash:                 "no rights: after the hash comes",
 		"ann:" + someHash + ":x":          "PATTERN=RIGHT,RIGHT expected",
 		"ann:" + someHash + ":x=put":      `right "put"`,
 		"a b:" + someHash + ":x=get":      "letters, digits",

@@ -41,7 +41,7 @@ func (h *Holder) Figures(emit func(figure.Figure)) {
 		emit(figure.Figure{
 			Metric: "clock_adjustments_total", Labels: []string{"kind", k.String()}, Value: h.Clock.Steps(k), Count: true,
 			Help:  "Adjustments of the id clock, by kind.",
-			Worry: "`forward`, `backward`, `suspend` grow: who sets this clock?",
+			Worry: "`forward`, `backward`, `suspend` grow: a person or program sets this clock",
 		})
 	}
 	h.LaneFigures(emit)
@@ -52,11 +52,11 @@ func (h *Holder) Figures(emit func(figure.Figure)) {
 func ErrorsFor(reason, stat string, n uint64) figure.Figure {
 	return figure.Figure{
 		Stat: stat, Metric: "errors_total", Labels: []string{"reason", reason}, Value: n, Count: true,
-		Help: "Requests answered by an error, by reason.",
-		Worry: "`clock_behind` grows: this host's clock went back; the log says by how much. `rate_exceeded`: more " +
-			"ids are asked for than its worker ids have; add lanes. `authentication` grows by more than ten in five " +
-			"minutes: wrong passwords; the log names the peer that sent most. `lease_expired`, `no_worker_id`: see " +
-			"the leases",
+		Help: "Requests answered with an error, by reason.",
+		Worry: "`clock_behind` grows: this host's clock went back; the log says by how much. `rate_exceeded`: " +
+			"clients ask for more ids than its worker ids have; add lanes. `authentication` grows by more than " +
+			"ten in five minutes: wrong passwords; the log names the peer that sent most. `lease_expired`, " +
+			"`no_worker_id`: see the leases",
 	}
 }
 
@@ -70,8 +70,9 @@ func (h *Holder) RefusalFigures(emit func(figure.Figure)) {
 // ReadyFigures emits whether ids are issued: not for the reason refusal, or nil.
 func ReadyFigures(refusal error, emit func(figure.Figure)) {
 	emit(figure.Figure{
-		Stat: "ready", Metric: "ready", Value: refusal == nil, Help: "1 while ids are issued.",
-		Worry: "0 for more than a minute: its clients get errors; `/readyz` says why",
+		Stat: "ready", Metric: "ready", Value: refusal == nil,
+		Help:  "1 while ready: ids are issued, and nothing is wrong with strict order.",
+		Worry: "0 for more than a minute: `/readyz` says why; its clients, or those of strict order, get errors",
 	})
 	if refusal != nil {
 		emit(figure.Figure{Stat: "not_ready_reason", Value: refusal.Error()})
@@ -99,7 +100,7 @@ func (h *Holder) laneFigure(lane int, s workerid.LaneStatus, now int64, emit fun
 	emit(figure.Figure{
 		Metric: "lane_state", Value: 1, Labels: append(labels, "state", s.State.String(), "pool", h.pool()),
 		Help: "The state of a lane's lease, and the pool that has its worker id; always 1.",
-		Worry: "not `serving` or `degraded` for five minutes: no worker id is available, or its window is over. " +
+		Worry: "not `serving` or `degraded` for five minutes: no worker id is available, or its window has ended. " +
 			"Two daemons of one job and `pool`, or without a pool, with one `worker_id`: they issue equal ids",
 	})
 	emit(figure.Figure{Stat: prefix + "state_seconds", Value: int64(s.For.Seconds())})
@@ -114,8 +115,8 @@ func (h *Holder) laneFigure(lane int, s workerid.LaneStatus, now int64, emit fun
 			Stat: prefix + "run_ahead_ms", Metric: "run_ahead_seconds", Labels: labels,
 			Value: time.Duration(g.Position()-now) * time.Millisecond,
 			Help:  "How far the last id lies ahead of the clock; negative while idle.",
-			Worry: "dashboard only: near `-max-run-ahead`: more ids are asked for than the worker id has; when they " +
-				"are used up, `katsubushi_errors_total` grows",
+			Worry: "dashboard only: near `-max-run-ahead`: clients ask for more ids than the worker id has; when " +
+				"they are used up, `katsubushi_errors_total` grows",
 		})
 	}
 	if s.Hi != workerid.Forever {
@@ -137,8 +138,8 @@ func (h *Holder) LeaseFigures(emit func(figure.Figure)) {
 				Stat: "lease_acquisitions_" + o.String(), Metric: "lease_acquisitions_total",
 				Labels: []string{"outcome", o.String()}, Value: c.Acquisitions[o], Count: true,
 				Help: "Attempts to get a worker id, by outcome.",
-				Worry: "`none_free` grows for longer than a lease: the pool has too few worker ids for this fleet. " +
-					"`failed`: the store is away or refuses",
+				Worry: "`none_free` grows for longer than a lease: the pool has too few worker ids for this " +
+					"fleet. `failed`: the store does not answer, or refuses",
 			})
 		}
 	}
@@ -147,8 +148,8 @@ func (h *Holder) LeaseFigures(emit func(figure.Figure)) {
 			emit(figure.Figure{
 				Stat: "lease_extensions_" + o.String(), Metric: "lease_extensions_total",
 				Labels: []string{"outcome", o.String()}, Value: c.Extensions[o], Count: true,
-				Help: "Extensions of windows, each lane's counted, by outcome.",
-				Worry: "`lost` grows: the store lost data, `lease release` was used, or somebody deletes keys. " +
+				Help: "Extensions of the lanes' windows, by outcome.",
+				Worry: "`lost` grows: the store lost data, or an operator used `lease release` or deleted keys. " +
 					"`failed` (an error) and `unanswered` (none in 1 s) grow by more than five in a quarter of an " +
 					"hour: the log and `lane_0_reason` in `stats lanes` say why",
 			})
@@ -159,17 +160,17 @@ func (h *Holder) LeaseFigures(emit func(figure.Figure)) {
 		emit(figure.Figure{
 			Metric: "lease_last_extension_timestamp_seconds", Value: float64(at.UnixMilli()) / 1000,
 			Help: "When an extension last succeeded, in Unix seconds.",
-			Worry: "`time()` minus it over 30, or half of your lease: nothing is extended. It appears after the " +
-				"first extension",
+			Worry: "`time()` minus it is over 30, or half of your lease: no window is extended. It appears after " +
+				"the first extension",
 		})
 	}
 	emit(figure.Figure{Stat: "lease_calls", Value: c.Calls})
 	emit(figure.Figure{Stat: "lease_calls_ms", Value: c.Took})
 	emit(figure.Figure{
 		Metric: "lease_call_duration_seconds", Value: figure.Sum{N: c.Calls, Took: c.Took},
-		Help: "Duration of the calls of what records the windows.",
-		Worry: "the rate of `_sum` by that of `_count` over 0.2: the store (or the disk) is slow; at 1 s it " +
-			"counts as unanswered",
+		Help: "Duration of calls to the state file or store that records the windows.",
+		Worry: "the rate of `_sum` divided by that of `_count` is over 0.2: the store (or the disk) is slow; at 1 " +
+			"s a call counts as unanswered",
 	})
 	h.StoreFigures(emit)
 	h.peerFigures(emit)
@@ -186,11 +187,11 @@ func (h *Holder) peerFigures(emit func(figure.Figure)) {
 		written, failed := a.Counts()
 		emit(figure.Figure{
 			Stat: "announcements", Metric: "announcements_total", Value: written, Count: true,
-			Help: "Announcements of this daemon that the store took.",
+			Help: "Announcements of this daemon that the store accepted.",
 		})
 		emit(figure.Figure{
 			Stat: "announcement_errors", Metric: "announcement_errors_total", Value: failed, Count: true,
-			Help:  "Announcements that the store did not take.",
+			Help:  "Announcements that the store did not accept.",
 			Worry: "grows: clients that find daemons in the store may not find this one",
 		})
 	}
@@ -206,7 +207,7 @@ func (h *Holder) peerFigures(emit func(figure.Figure)) {
 		"more than 0 for five minutes: another version, or another program, writes there")
 	gauge("peers_asked", f.Asked, "Peers that the last check asked.", "")
 	gauge("peers_answered", f.Answered, "Peers that answered the last check.",
-		"less than were asked for ten minutes: this daemon cannot reach the others")
+		"fewer than it asked, for ten minutes: this daemon cannot reach the others")
 	emit(figure.Figure{
 		Stat: "peers_clock_difference_ms", Metric: "peers_clock_difference_seconds", Value: f.Difference,
 		Help:  "Median of these peers' clocks, minus this daemon's.",

@@ -35,8 +35,8 @@ type Handed struct {
 	Places []issuer.Place // how far ids of other layouts came, for fixed worker ids
 }
 
-// GiveAway seals the lanes of fixed worker ids and gives those back. Nobody may be minting. Leased
-// worker ids stay, and nobody may mint until Stop or TakeBack.
+// GiveAway seals the lanes of fixed worker ids and gives those back. No request may be minting. Leased
+// worker ids stay, and no request may mint until Stop or TakeBack.
 func (h *Holder) GiveAway() (Handed, error) {
 	if !h.c.leased() {
 		if err := errors.Join(h.end(), h.store.Close()); err != nil {

@@ -90,7 +90,8 @@ func (h *Holder) Open() error {
 	return nil
 }
 
-// Start keeps the windows from now on, until Stop. A successor keeps what it can have beside its predecessor.
+// Start keeps the windows from now on, until Stop. A successor keeps what it can have beside its predecessor. Start may
+// be called again.
 func (h *Holder) Start() {
 	if h.started {
 		return
@@ -145,7 +146,7 @@ func (h *Holder) Stop(succeeded bool) {
 	err := h.end()
 	h.withdraw()
 	if err = errors.Join(err, h.store.Close()); err != nil {
-		h.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
+		h.c.Log.Warn("worker ids are not given back: they are free when their windows end", "error", err)
 	}
 	h.background.Wait()
 	if !succeeded {
@@ -315,7 +316,7 @@ func HasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workeri
 // elsewhere stands for the store of worker ids that another process has.
 type elsewhere struct{}
 
-var errElsewhere = fmt.Errorf("%w: the process that is to be succeeded has it", workerid.ErrNoID)
+var errElsewhere = fmt.Errorf("%w: the previous process has it", workerid.ErrNoID)
 
 func (elsewhere) Acquire(context.Context, workerid.Request) (workerid.Grant, error) {
 	return workerid.Grant{}, errElsewhere

@@ -145,7 +145,7 @@ func (d directory) Announce(_ context.Context, _, text string) error {
 	what := "not ready"
 	switch {
 	case text == "":
-		what = "vanish"
+		what = "withdraw"
 	case a.Ready:
 		what = "ready"
 	}
@@ -282,14 +282,14 @@ func TestStopInEveryState(t *testing.T) {
 		{"started", nil, func(h *Holder) {
 			h.Open()
 			h.Start()
-		}, "acquire, not ready, release, vanish, close", "lane=0 state=serving"},
+		}, "acquire, not ready, release, withdraw, close", "lane=0 state=serving"},
 		{"ready", nil, func(h *Holder) {
 			h.Open()
 			h.Start()
 			synctest.Wait()
 			h.Opened(0)
 			time.Sleep(3 * time.Second)
-		}, "acquire, not ready, ready, release, vanish, close", "ready=true"},
+		}, "acquire, not ready, ready, release, withdraw, close", "ready=true"},
 		{"left", nil, func(h *Holder) {
 			h.Open()
 			h.Start()
@@ -297,7 +297,7 @@ func TestStopInEveryState(t *testing.T) {
 			h.Opened(0)
 			time.Sleep(3 * time.Second)
 			<-h.Leave()
-		}, "acquire, not ready, ready, not ready, release, vanish, close", "ready=false"},
+		}, "acquire, not ready, ready, not ready, release, withdraw, close", "ready=false"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestAStoreThatTakesNothingBack(t *testing.T) {
 		h.Stop(false)
 		got := log.take()
 		for _, want := range []string{
-			`msg="worker ids are not given back: they come free when their windows end" error="workerid: lease of lane 0 not`,
+			`msg="worker ids are not given back: they are free when their windows end" error="workerid: lease of lane 0 not`,
 			`msg="clients that watch the store do not know that this daemon stops" error="connection refused"`,
 		} {
 			if !strings.Contains(got, want) {
@@ -560,9 +560,9 @@ func TestValidate(t *testing.T) {
 			c.Announce, c.Peers.Address = "on", nil
 		}, "Announce: a unix socket has no address for others: -advertise says where clients reach it, or leave -sock out"},
 		{"announced without a place", func(c *Config) { c.Announce = "on" },
-			"Announce: only ZooKeeper and etcd have a place for announcements: -store zookeeper://... or etcd://..."},
-		{"checked without a place", func(c *Config) { c.PeerCheck = "warn" }, "PeerCheck: only ZooKeeper and etcd have"},
-		{"refused without a place", func(c *Config) { c.PeerCheck = "refuse" }, "PeerCheck: only ZooKeeper and etcd have"},
+			"Announce: only stores from which worker ids are leased have a place for announcements: -store URL"},
+		{"checked without a place", func(c *Config) { c.PeerCheck = "warn" }, "PeerCheck: only stores from which"},
+		{"refused without a place", func(c *Config) { c.PeerCheck = "refuse" }, "PeerCheck: only stores from which"},
 		{"other words", func(c *Config) { c.Announce = "yes" }, `Announce: "yes": on or off allowed`},
 		{"others", func(c *Config) { c.PeerCheck = "no" }, `PeerCheck: "no": refuse, warn or off allowed`},
 	} {

@@ -163,8 +163,8 @@ func (s *Session) saslTooLong(t *turn, h *header) (int, error) {
 	return headerLen, s.guessed()
 }
 
-// plain parses a SASL PLAIN message: whom to act as, user, password, separated by NULs. Nobody may
-// act as somebody else.
+// plain parses a SASL PLAIN message: whom to act as, user, password, separated by NULs. No user may
+// act as another one.
 func plain(message []byte) (user, password []byte, ok bool) {
 	as, rest, _ := bytes.Cut(message, []byte{0})
 	user, password, found := bytes.Cut(rest, []byte{0})

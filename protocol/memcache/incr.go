@@ -41,7 +41,7 @@ func (s *Session) reserve(t *turn, key []byte, delta uint64) (last id.Run, v ver
 	return last, notFound, nil
 }
 
-// incr answers the text command. With noreply the numbers are reserved, and nobody learns them.
+// incr answers the text command. With noreply the numbers are reserved, and no client learns them.
 func (s *Session) incr(t *turn, rest []byte) error {
 	t.Add(protocol.CmdIncr, 1)
 	f := split(rest)

@@ -9,7 +9,7 @@ import (
 // password, with AUTH or in HELLO.
 
 const (
-	// defaultUser is the user of an AUTH without one, and of clients where nobody needs to log in.
+	// defaultUser is the user of an AUTH without one, and of clients where no client needs to log in.
 	defaultUser = "default"
 
 	errWrongPass  = "WRONGPASS invalid username-password pair or user is disabled."

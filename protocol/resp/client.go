@@ -119,7 +119,7 @@ func (s *Session) setName(t *turn, name []byte) bool {
 	return false
 }
 
-// setInfo answers CLIENT SETINFO. Nobody looks at what it says, so it is not kept.
+// setInfo answers CLIENT SETINFO. Nothing looks at what it says, so it is not kept.
 func (t *turn) setInfo(a arguments) {
 	option, value := a.next(), a.next()
 	switch name := isWord(option, "lib-name"); {
@@ -143,7 +143,7 @@ func (s *Session) info1(e *entry) string {
 	var b strings.Builder
 	b.WriteString("id=" + strconv.FormatInt(s.id(), 10) + " addr= laddr= fd=-1 name=" + s.name())
 	b.WriteString(" age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0")
-	// redis-py fails without these, though nobody looks at them.
+	// redis-py fails without these, though it looks at none of them.
 	b.WriteString(" qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0")
 	b.WriteString(" events=r cmd=" + e.name + " user=" + s.user())
 	b.WriteString(" redir=-1 resp=" + strconv.FormatInt(s.version(), 10) + "\n")

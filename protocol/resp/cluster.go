@@ -197,7 +197,7 @@ func appendNode(b []byte, c protocol.Topology, n protocol.Node, ip string) []byt
 	return append(b, '\n')
 }
 
-// clusterInfo answers CLUSTER INFO. As in Redis, a cluster with a slot that nobody owns has failed.
+// clusterInfo answers CLUSTER INFO. As in Redis, a cluster with a slot without an owner has failed.
 func (s *Session) clusterInfo(t *turn, c protocol.Topology) {
 	owned, size, state := 0, 0, "ok"
 	for _, n := range c.Nodes {

@@ -25,7 +25,8 @@ const (
 
 	// How long may be waited, after the last fault, until there is one master that has all its
 	// replicas, and from then on until every daemon serves. Sentinels take some 20 s to notice that
-	// a former master came back; a lease and epsilon are for what the servers have forgotten, the
+	// a former master came back; a lease and epsilon are for what the servers have forgotten, a minute
+	// is for a clock that is half a second off, which is brought back by 5 ms a second, and the
 	// rest is for the machine. How long it really took is told.
 	patienceServers = 2 * time.Minute
 	patienceDaemons = 3*(lease+epsilon) + time.Minute

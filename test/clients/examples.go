@@ -22,7 +22,7 @@ var examples = []setup{
 		build: "cd ../.. && go build -o $WORK/client ./examples/go", does: "get", run: "sh -e example/web.sh"},
 	{name: "examples/python", language: "Python", protocol: "text", needs: "apt python3-pymemcache", does: "get",
 		run: "/usr/bin/python3 $EXAMPLES/python/orders.py"},
-	{name: "examples/ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli", does: "get",
+	{name: "examples/ruby", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli", does: "get",
 		run: "ruby $EXAMPLES/ruby/orders.rb"},
 	{name: "examples/php", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli", does: "get",
 		run: "php $EXAMPLES/php/orders.php"},

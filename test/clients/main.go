@@ -52,7 +52,7 @@ func main() {
 	flag.BoolVar(&o.tapped, "bytes", false,
 		"relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a "+
 			"set-up fails")
-	flag.StringVar(&o.table, "table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
+	flag.StringVar(&o.table, "table", "", "rewrite the table in this file (test/clients/RESULTS.md) from what was run")
 	flag.DurationVar(&o.timeout, "timeout", time.Minute, "of one set-up")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

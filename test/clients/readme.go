@@ -24,7 +24,7 @@ var readme = []setup{
 		snippet: "gomemcache.go", build: "cd ../.. && go build -o $WORK/client $WORK/gomemcache.go",
 		run:  "for i in 1 2 3 4 5; do $WORK/client; done",
 		does: "get", hint: "as there"},
-	{name: "this page, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
+	{name: "this page, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli",
 		snippet: "snippet.rb", run: "for i in 1 2 3 4 5; do ruby $WORK/snippet.rb; done", does: "get", hint: "as there"},
 	{name: "this page, PHP", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
 		snippet: "snippet.php", run: "for i in 1 2 3 4 5; do php $WORK/snippet.php; done", does: "get", hint: "as there"},

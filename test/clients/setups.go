@@ -94,7 +94,7 @@ var plaintext = []setup{
 		does: "get cas version", hint: "no extension needed: `mg id v` over a stream"},
 
 	// Ruby
-	{name: "Dalli", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
+	{name: "Dalli", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli",
 		run:  "ruby ruby/dalli.rb $HOST $PORT",
 		does: "get multi version stats groups", hint: "`Dalli::Client.new(\"host:port\", raw: true)`; values are strings"},
 	{name: "remcached", language: "Ruby", protocol: "binary", needs: "apt ruby-remcached ruby-eventmachine",
@@ -292,7 +292,7 @@ var authenticated = []setup{
 		server: "auth",
 		run:    "php php/memcached.php $HOST $PORT binary $LOGIN",
 		does:   "get cas multi version stats groups", hint: "`setSaslAuthData(user, password)`, binary protocol"},
-	{name: "Dalli, SASL", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli", server: "auth",
+	{name: "Dalli, SASL", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli", server: "auth",
 		run:  "ruby ruby/dalli.rb $HOST $PORT $LOGIN",
 		does: "get multi version stats groups", hint: "`username:`, `password:`"},
 	{name: "memjs, SASL", language: "Node.js", protocol: "binary", needs: "npm memjs", server: "auth",

@@ -31,7 +31,8 @@ type Choice struct {
 
 // A World is a state. It does not change, so any number of states may share parts.
 type World interface {
-	// Choices adds all that may happen next, the default first. extra says whether any may cost.
+	// Choices adds all that may happen next, the default first. extra says whether any may cost; what costs nothing
+	// may happen without it.
 	Choices(to []Choice, extra bool) []Choice
 	// Do is the state after a choice; nil if it makes no difference.
 	Do(c Choice) World

@@ -26,7 +26,7 @@ var mutants = []mutant{
 	{"files", "the word is trusted though the lock is a new file", single, "16:19.1.0.0.0.0"},
 	{"files", "the word is trusted though it is a copy", single, "18:21.1.0.0.0.0"},
 	{"files", "a state file is taken for one's own though it is a new one", tampered,
-		"12:19.1.0.0.0.3 14:12.0.0.0.0.2 16:8.1.0.0.0.0"},
+		"13:19.1.0.0.0.3 14:8.1.0.1.1.0 18:12.0.0.0.0.2"},
 	{"files", "the word is trusted though its page was written to while it was in use", single, "19:22.1.0.0.0.0"},
 	{"files", "the generator keeps its word elsewhere, and says that it does not", single, ""},
 

@@ -20,7 +20,7 @@ func (s *Session) autoInit(ctx context.Context, v pool.View) error {
 }
 
 // errMade: another process made the pool, or changed its settings, meanwhile.
-var errMade = errors.New("somebody else has changed the pool at the same time")
+var errMade = errors.New("another client has changed the pool at the same time")
 
 // makePool makes a pool. Records that exist already stay as they are. It writes meta last, because no
 // daemon gets a worker id without it.

@@ -125,7 +125,7 @@ var ErrNotInitialised = errors.New("the pool of worker ids is not initialised: `
 // without a watch. Nothing was sent; the worker id becomes free when its lease ends.
 var ErrSilent = errors.New("the store has not answered for too long")
 
-var errBusy = errors.New("others changed the pool at the same time, again and again")
+var errBusy = errors.New("others keep changing the pool at the same time")
 
 // attempts is how often a call is repeated whose comparison failed.
 const attempts = 8

@@ -83,10 +83,10 @@ func TestCheck(t *testing.T) {
 		{"keeper://h?db=1", nil, []string{"?db: ns, ca, cert and key are allowed"}},
 		{"keeper://h?ns=%zz", nil, []string{"cannot be read"}},
 		{"keeper://u@h", nil, []string{"URL: user u has no password"}},
-		{"keeper://:hush@h", nil, []string{"no USER:PASSWORD"}},
-		{"keeper://u:hush%zz@h", nil, []string{"no USER:PASSWORD"}},
-		{"keeper://u:hu/sh@h", nil, []string{"write those of a password as %2F"}},
-		{"keeper://u:hu?sh@h", nil, []string{"write those of a password as %2F"}},
+		{"keeper://:hush@h", nil, []string{"is not USER:PASSWORD"}},
+		{"keeper://u:hush%zz@h", nil, []string{"is not USER:PASSWORD"}},
+		{"keeper://u:hu/sh@h", nil, []string{"in a password write these as %2F"}},
+		{"keeper://u:hu?sh@h", nil, []string{"in a password write these as %2F"}},
 		{"keeper://u:hush@h", func(s *Settings) {
 			s.PasswordFile = "f"
 		}, []string{"PasswordFile: there is a password in the URL too"}},

@@ -147,7 +147,7 @@ func (s *Store) Figures(emit func(figure.Figure)) workerid.Condition {
 	name := "lease_" + s.c.Kind
 	wait := time.Duration(max(0, status.Floor-s.c.Now())) * time.Millisecond
 	figure.Info(emit, name,
-		"Where leases come from; the epoch is another one when the store may have forgotten some. Always 1.",
+		"The source of the leases; the epoch changes when the store may have forgotten some. Always 1.",
 		"`count(count by (epoch) (katsubushi_"+name+"_info)) > 1` for a minute: daemons of one pool talk to two "+
 			"stores. The epoch changes when a restore or a wipe was noticed",
 		"addr", "address", s.c.Where, "epoch", "epoch", status.Epoch)
@@ -164,9 +164,8 @@ func (s *Store) Figures(emit func(figure.Figure)) workerid.Condition {
 	})
 	emit(figure.Figure{
 		Stat: name + "_clock_ahead_ms", Metric: name + "_clock_ahead_seconds", Value: status.Ahead,
-		Help: "The median of the other daemons' clocks minus the id clock, at the last watch.",
-		Worry: "more than a second either way, half of the default `-max-skew`: set this clock right, or " +
-			"theirs",
+		Help:  "The median of the other daemons' clocks minus the id clock, at the last watch.",
+		Worry: "more than a second either way, half of the default `-max-skew`: correct this clock, or theirs",
 	})
 	emit(figure.Figure{
 		Stat: name + "_clocks", Metric: name + "_clocks", Value: status.Holders,

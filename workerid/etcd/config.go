@@ -3,11 +3,12 @@ package etcd
 import (
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "etcd", Port: 2379},
+var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "etcd", Port: endpoint.EtcdPort},
 	Driver: func(s cas.Settings, t cas.Target, timeout time.Duration, lasting bool) cas.Driver {
 		return newDriver(Config{s, timeout}, t, lasting)
 	}}

@@ -13,7 +13,7 @@ import (
 )
 
 // logInTimes is how many times the time of a call may be taken to log in: etcd makes its hashes slow on
-// purpose, and after its restart everybody logs in.
+// purpose, and after its restart every client logs in.
 const logInTimes = 10
 
 // An attempt to make a connection, and its outcome.
@@ -179,7 +179,7 @@ func (d *driver) gone(lease int64) {
 	defer d.mu.Unlock()
 	if d.lease == lease {
 		d.lease = 0
-		d.log.Warn("the lease in etcd that says that this daemon lives has ended; it gets another one", "lease",
+		d.log.Warn("this daemon's lease in etcd has ended; it gets a new one", "lease",
 			strconv.FormatInt(lease, 16))
 		d.wake()
 	}
@@ -200,12 +200,12 @@ func (d *driver) Figures(emit func(figure.Figure)) {
 		last = d.last.Error()
 	}
 	figure.Info(emit, "lease_etcd_member",
-		"The member that is connected, and the lease that says that this daemon lives. Always 1.",
+		"The connected member, and the lease that shows that this daemon is alive. Always 1.",
 		"`cluster` differs within a job: two clusters",
 		"addr", "address", connected, "id", "id", d.member, "cluster", "cluster", d.cluster, "lease", "lease", lease)
 	emit(figure.Figure{
 		Stat: "lease_etcd_lease_ttl_ms", Metric: "lease_etcd_lease_ttl_seconds", Value: d.ttl,
-		Help: "How long etcd remembers a daemon that it does not hear of.",
+		Help: "How long etcd remembers a daemon that it does not hear from.",
 	})
 	emit(figure.Figure{
 		Stat: "lease_etcd_revision", Metric: "lease_etcd_revision", Value: d.history.Revision,
@@ -215,7 +215,7 @@ func (d *driver) Figures(emit func(figure.Figure)) {
 	emit(figure.Figure{
 		Stat: "lease_etcd_term", Metric: "lease_etcd_term", Value: d.history.Term,
 		Help:  "The term of etcd's leader.",
-		Worry: "changes more than three times in half an hour: etcd elects leaders all the time",
+		Worry: "changes more than three times in half an hour: etcd keeps electing leaders",
 	})
 	emit(figure.Figure{Stat: "lease_etcd_error_last", Value: last}) // empty if etcd answers
 }

@@ -244,7 +244,7 @@ func (d *driver) put(ctx context.Context, conn, key, text string) error {
 	lease := d.lease
 	d.mu.Unlock()
 	if lease == 0 {
-		return errors.New("there is no lease yet that says that this daemon lives")
+		return errors.New("this daemon has no lease in etcd yet")
 	}
 	var compare []etcdlink.Cmp
 	then := []etcdlink.Op{etcdlink.PutFor(lease, key, text)}

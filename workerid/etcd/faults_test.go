@@ -129,7 +129,7 @@ func TestTwoLanesOfADaemon(t *testing.T)       { world(t, 1, long, 3).TwoLanes()
 func TestCloneOfAProcess(t *testing.T)         { world(t, 1, long, 1).Clone() }
 
 func TestMassStart(t *testing.T) {
-	n := uint64(50)
+	n := uint64(20)
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		n = 200
 	}

@@ -200,8 +200,8 @@ func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration
 	theirs := clocks[len(clocks)/2] // at some moment between the readings
 	behind := now.ID - theirs
 	if behind < -r.MaxSkew || behind > r.MaxSkew+apart.Milliseconds() {
-		err = fmt.Errorf("%w: this host's is %s, the median of %d holders %s. Set the wrong one right; "+
-			"if it is a holder's (`katsubushi lease list`), restart that daemon too", workerid.ErrSkew, stamp(now.ID),
+		err = fmt.Errorf("%w: this host's is %s, the median of %d holders %s. Correct the wrong one; if it is a "+
+			"holder's (`katsubushi lease list`), restart that daemon too", workerid.ErrSkew, stamp(now.ID),
 			len(clocks), stamp(theirs))
 	}
 	return time.Duration(-behind) * time.Millisecond, len(clocks), err

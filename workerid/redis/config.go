@@ -103,8 +103,8 @@ func (c Config) Validate() error {
 	return problems.Err()
 }
 
-// ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
-// the same form as Validate.
+// ReadSecrets reads the password and the files of TLS as every connection will, and returns what is wrong with
+// them, in the same form as Validate.
 func (c Config) ReadSecrets() error {
 	t, _ := c.target()
 	return t.ReadSecrets(nil)
@@ -113,7 +113,7 @@ func (c Config) ReadSecrets() error {
 // check is done by Open and Init.
 func (c Config) check() error { return errors.Join(c.Validate(), c.ReadSecrets()) }
 
-// maxLease is the longest lease of anybody who uses the worker ids.
+// maxLease is the longest lease of any program that uses the worker ids.
 func (c *Config) maxLease() time.Duration {
 	if c.HoldRaus != "" {
 		return max(c.Lease, rausExpiry)

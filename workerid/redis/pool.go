@@ -87,7 +87,8 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 		return "", err
 	}
 	if how == workerid.InitRepair {
-		return "", errors.New("redis: daemons mend a pool by themselves; where none is left, lease init without -how does it")
+		return "", errors.New("redis: daemons repair a pool by themselves; if none is left, lease init without " +
+			"-how does it")
 	}
 	if how == New {
 		if err := p.listen(ctx, 3*workerid.HeartbeatOf(p.c.Lease)); err != nil {

@@ -83,14 +83,14 @@ func (s *Store) Figures(emit func(figure.Figure)) workerid.Condition {
 	emit(figure.Figure{
 		Stat: "lease_redis_clock_ahead_ms", Metric: "lease_redis_clock_ahead_seconds", Value: server.Ahead,
 		Help: "Redis's clock minus the id clock.",
-		Worry: "more than a second either way, half of the default `-max-skew`: set it right before extensions " +
-			"are refused",
+		Worry: "more than a second either way, half of the default `-max-skew`: correct it before Redis refuses " +
+			"extensions",
 	})
 	if server.Incarnation == "" {
 		return workerid.Condition{ClockAhead: server.Ahead}
 	}
 	figure.Info(emit, "lease_redis",
-		"Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
+		"The source of the leases; the history changes with the server, or when it has lost data. Always 1.",
 		"`count(count by (history) (katsubushi_lease_redis_info)) > 1` for a minute: daemons of one pool talk to "+
 			"two masters",
 		"addr", "address", server.Addr, "history", "history", server.Incarnation)

@@ -13,7 +13,7 @@ type Memory interface {
 	// happens to the disk.
 	Make(nonce string, issued int64) (Page, error)
 	// Find reads the page that Make made with this nonce and named id. It is an error if it is not
-	// there, or is not that very page, or was written to by anybody but through its word.
+	// there, or is not that very page, or was written to other than through its word.
 	Find(id, nonce string) (issued int64, word uint64, err error)
 	// Changed reports whether that page, while in use, was written to other than through its word;
 	// the word may then have gone back. It is false if the page is gone, because no later run will find it.

@@ -129,7 +129,7 @@ func (w *worker) loseTo(what string) error {
 	return errors.Join(fmt.Errorf("static: worker id %d: %s: %w: %s", w.id, w.path, workerid.ErrLost, what), w.lose())
 }
 
-// spoiled ends a lease whose word may have been set back. Nobody knows the generator's position, so
+// spoiled ends a lease whose word may have been set back. The generator's position is not known, so
 // the next window begins above this one.
 func (w *worker) spoiled(g workerid.Grant) error {
 	w.mu.Lock()

@@ -67,7 +67,7 @@ func (s *stateFile) encode(mark int64) {
 	s.buf = s.record.encode(s.buf[:0])
 }
 
-// readState reads a file that nobody writes to.
+// readState reads a file that no process writes to.
 func readState(d Disk, path string) (record, []string, error) {
 	b, err := durable.Read(d, path)
 	if err != nil {

@@ -93,7 +93,7 @@ type Store struct {
 
 var _ workerid.Backend = (*Store)(nil)
 
-// Dir says that somebody has given worker ids to this program, and to no other one, and that their windows are
+// Dir says that the operator has given worker ids to this program, and to no other one, and that their windows are
 // recorded in a directory of its own. A daemon's is as good.
 func Dir(dir string, workers ...uint64) workerid.Provider {
 	return workerid.Provider{Workers: workers, Dir: dir}

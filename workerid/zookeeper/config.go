@@ -6,18 +6,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "zookeeper", Port: 2181, Beside: "zookeeper"},
+var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "zookeeper", Port: endpoint.ZooKeeperPort, Beside: "zookeeper"},
 	Driver: func(s cas.Settings, t cas.Target, _ time.Duration, _ bool) cas.Driver { return newDriver(s, t) }}
 
 // Config holds the settings of a store. Its URL is
 //
 //	zookeeper://USER:PASSWORD@HOST:2181,HOST:2181/CHROOT?ns=NAME      zookeepers: with TLS
 //
-// With a user, keys are created for this user alone (digest); without one, everybody may change them.
+// With a user, keys are created for this user alone (digest); without one, every client may change them.
 type Config struct {
 	cas.Settings
 	Timeout time.Duration // of one call; 0 = cas.DefaultTimeout

@@ -188,7 +188,7 @@ func (d *driver) Figures(emit func(figure.Figure)) {
 	f := d.facts
 	d.mu.Unlock()
 	figure.Info(emit, "lease_zookeeper_member",
-		"The server that is connected, and this daemon's session. Always 1.", "",
+		"The connected server, and this daemon's session. Always 1.", "",
 		"addr", "address", f.server, "session", "session", f.session)
 	emit(figure.Figure{
 		Stat: "lease_zookeeper_servers", Metric: "lease_zookeeper_servers", Value: len(d.target.Hosts),

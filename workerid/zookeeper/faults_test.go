@@ -101,7 +101,7 @@ func TestTwoLanesOfADaemon(t *testing.T)       { common(t, storefaults.Long, 3).
 func TestCloneOfAProcess(t *testing.T)         { common(t, storefaults.Long, 1).Clone() }
 
 func TestMassStart(t *testing.T) {
-	n := uint64(50)
+	n := uint64(20)
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		n = 200
 	}

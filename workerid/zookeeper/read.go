@@ -171,7 +171,7 @@ func (d *driver) load(ctx context.Context, conn string) (pool.View, error) {
 	return v, d.lookAtACL(ctx, l, v.Meta != "")
 }
 
-// lookAtACL warns of a pool that everybody may change.
+// lookAtACL warns of a pool that every client of ZooKeeper may change.
 func (d *driver) lookAtACL(ctx context.Context, l *link, there bool) error {
 	if d.warned || !there {
 		return nil
@@ -186,7 +186,8 @@ func (d *driver) lookAtACL(ctx context.Context, l *link, there bool) error {
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&^zk.PermRead != 0 {
-			d.c.Log.Warn("everybody who reaches ZooKeeper may change this pool of worker ids; make it with a user in the URL",
+			d.c.Log.Warn("every client of ZooKeeper may change this pool of worker ids; create it with a user in "+
+				"the URL",
 				"key", path)
 		}
 	}

@@ -614,7 +614,7 @@ func TestUsers(t *testing.T) {
 		_, err = c.Load(t.Context(), c.conn)
 		c.must(err)
 	}
-	if n := strings.Count(log.String(), "everybody who reaches ZooKeeper may change this pool"); n != 1 {
+	if n := strings.Count(log.String(), "every client of ZooKeeper may change this pool"); n != 1 {
 		t.Errorf("warned %d times of an open pool:\n%s", n, log)
 	}
 }

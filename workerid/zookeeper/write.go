@@ -16,7 +16,7 @@ import (
 // attempts is how often something is tried anew that others prevented.
 const attempts = 4
 
-var errBusy = errors.New("others changed the same key, again and again")
+var errBusy = errors.New("others keep changing the same key")
 
 // prevented says whether a change was refused because the keys are not as was thought. Then it was not
 // carried out.

@@ -24,7 +24,7 @@ func (r *Record) Encode() string {
 // maxTime is the largest time that is read, Unix ms: the year 5138.
 const maxTime = 1e14
 
-// Decode reads what Encode wrote. Anybody may have written something else.
+// Decode reads what Encode wrote. Other programs may have written something else.
 func Decode(s string) (r Record, err error) {
 	version, _, _ := strings.Cut(fields, " ")
 	first, _, _ := strings.Cut(s, " ")

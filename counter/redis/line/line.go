@@ -4,7 +4,7 @@
 //
 // # The line
 //
-// A counter has no clock, so nobody can tell how far a record had got that was lost. Therefore each
+// A counter has no clock, so no reader can tell how far a record had got that was lost. Therefore each
 // sequence has a rate ceiling: at a moment t of the store's clock, only values below line(t) may have
 // been granted, and
 //
@@ -13,7 +13,7 @@
 // After a loss, all that can have been granted lies below the line of that moment. Five rules follow:
 //
 //   - R1: a grant lies below line(now).
-//   - R2: whoever first meets another history (a server that has restarted, or was promoted) records
+//   - R2: the daemon that first meets another history (a server that has restarted, or was promoted) records
 //     line(now + Epsilon) as the next value. The next grant comes when the line has passed it.
 //   - R3: if two servers may be masters at once, a grant counts only when all replicas have it.
 //   - R4: nothing is granted before the definition is where a loss cannot take it (Safe). Created, Rate
@@ -48,7 +48,7 @@ const years = 10
 // Errors besides those of package counter. After each of them nothing was granted, and to retry helps.
 var (
 	ErrCeiling = errors.New("the rate ceiling of the sequence is reached")
-	ErrNotSafe = errors.New("what an operator said is not yet where a loss cannot take it")
+	ErrNotSafe = errors.New("the definition or raise is not yet safe from a loss")
 )
 
 // A Moment is what the server said of itself during a call.

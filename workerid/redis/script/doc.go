@@ -25,7 +25,7 @@
 // a request id. A new incarnation begins when a script finds a server other than the last one, no
 // pool where there was one, a used worker id without a record, or a record that is older than its
 // holder knows. Its floor lies above every window that may have been granted and forgotten. Until
-// the floor has passed, holders that can prove that they hold a worker id keep it, and nobody else
+// the floor has passed, holders that can prove that they hold a worker id keep it, and no other daemon
 // gets one.
 //
 // # Request ids

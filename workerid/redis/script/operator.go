@@ -8,7 +8,7 @@ import (
 // Ways to Init.
 const (
 	InitNew = "new" // the pool was never used, or all its daemons have stopped and given everything back
-	// it may have been used: nobody gets a worker id until every lease that may have been forgotten
+	// it may have been used: no daemon gets a worker id until every lease that may have been forgotten
 	// is over
 	InitWait     = "wait"
 	InitReplace  = "replace"  // new settings, after all daemons have stopped; waits too
@@ -33,7 +33,7 @@ func (c Init) Args() []string {
 	return append(t.args(c.Now, c.RequestID), c.Fingerprint, c.How)
 }
 
-// ReadInit reads the result of Init: made, waiting (nobody gets a worker id for one lease), adopted
+// ReadInit reads the result of Init: made, waiting (no daemon gets a worker id for one lease), adopted
 // (from yaraus), migrated, or present if there was nothing to do.
 func ReadInit(reply any) (string, error) {
 	a := read(reply)
@@ -105,7 +105,7 @@ func (c ResetClock) Args() []string {
 }
 
 // ClockReset is the answer to ResetClock: the clock, the latest time that it had shown, and until when
-// nobody gets a worker id. Unix ms.
+// no daemon gets a worker id. Unix ms.
 type ClockReset struct{ Now, Seen, Floor int64 }
 
 // ReadClockReset reads the answer to ResetClock.
