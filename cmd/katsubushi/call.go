@@ -93,32 +93,37 @@ func (c *call) problem(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Errorf(format, args...))
 }
 
+// noVerb notes that a word is none of the verbs.
+func (c *call) noVerb(word string, verbs []string) {
+	c.problem("%s: no such verb: the verbs are %s", word, spoken(verbs))
+}
+
 // takeWords finds the verb, and notes what is wrong with the words and with the flags of other verbs.
 func (c *call) takeWords() {
 	name := c.command.name
 	c.least, c.most = c.command.least, c.command.most
 	if verbs := c.command.verbs; len(verbs) > 0 {
 		if len(c.words) == 0 {
-			c.problem("%s: the verb comes first: %s are there", name, spoken(names(verbs)))
+			c.problem("%s: no verb is given: the verbs are %s", name, spoken(names(verbs)))
 			return
 		}
 		name += " " + c.words[0]
 		i := slices.Index(names(verbs), c.words[0])
 		if i < 0 {
-			c.problem("%s: %s are there", name, spoken(names(verbs)))
+			c.noVerb(name, names(verbs))
 			return
 		}
 		c.verb, c.words = verbs[i], c.words[1:]
 		c.least, c.most = c.verb.least, c.verb.most
 	}
 	if !c.counted() {
-		c.problem("%s: %s, not %q", name, following(c.least, c.most), c.words)
+		c.problem("%s: takes %s, not %q", name, arguments(c.least, c.most), c.words)
 	}
 	for _, f := range c.command.own {
 		given := false
 		c.flags.Visit(func(g *flag.Flag) { given = given || g.Name == f.name })
 		if given && !f.of(c.verb) {
-			c.problem("-%s: only %s", f.name, have(f.verbs))
+			c.problem("-%s: only for %s", f.name, spoken(f.verbs))
 		}
 	}
 }
@@ -126,31 +131,29 @@ func (c *call) takeWords() {
 // counted reports whether there are as many words as there must be.
 func (c *call) counted() bool { return len(c.words) >= c.least && len(c.words) <= c.most }
 
-// following says how many words may follow.
-func following(least, most int) string {
+// arguments says how many words may follow.
+func arguments(least, most int) string {
 	switch {
 	case most == 0:
-		return "no word follows it"
+		return "no arguments"
+	case least == 0 && most == 1:
+		return "at most one argument"
 	case least == 1 && most == 1:
-		return "one word follows it"
+		return "one argument"
 	case least == most:
-		return fmt.Sprintf("%d words follow it", least)
+		return fmt.Sprintf("%d arguments", least)
 	case most >= endless:
-		return fmt.Sprintf("%d or more words follow it", least)
+		return fmt.Sprintf("%d or more arguments", least)
 	}
-	return fmt.Sprintf("%d to %d words follow it", least, most)
-}
-
-func have(verbs []string) string {
-	if len(verbs) == 1 {
-		return verbs[0] + " has it"
-	}
-	return spoken(verbs) + " have it"
+	return fmt.Sprintf("%d to %d arguments", least, most)
 }
 
 // spoken lists words as a sentence does.
 func spoken(words []string) string {
 	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
@@ -179,7 +182,7 @@ func (c *call) refused() bool {
 		return false
 	}
 	said := errorsTo(c.stderr)
-	fmt.Fprintf(said, "%v\nkatsubushi %s -help says more.\n", err, c.command.name)
+	fmt.Fprintf(said, "%v\nSee katsubushi %s -help.\n", err, c.command.name)
 	c.warn(said)
 	return true
 }

@@ -23,8 +23,8 @@ type fileValue struct {
 
 func configSetting() setting {
 	return setting{name: "config", topic: topicDaemon, set: ignored, // parse has read it
-		help: "`file` of flags, one on each line, without the dash: worker-id 7; " +
-			"a line that begins with # is a comment; a flag or the environment beats it"}
+		help: "`file` of flags, one per line, without the dash: worker-id 7; " +
+			"a line that begins with # is a comment; flags and the environment override it"}
 }
 
 // readConfig returns the settings in a file by their names, and everything that is wrong with it.

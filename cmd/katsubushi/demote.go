@@ -9,7 +9,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-const demoteIntro = `asks the daemons that lead sequences with order=strict to hand them over to others. -counters and -counters-password-file are theirs. usage:
+const demoteIntro = `asks the daemons that lead sequences with order=strict to hand them over to others. -counters and -counters-password-file mean the same as for
+the daemons. usage:
   katsubushi demote all          every group, of the whole fleet
   katsubushi demote GROUP        one of the groups 0 to 31; generator show NAME prints the group of a name
   katsubushi demote HOST:PORT    all groups of one daemon, for example before you take its host away
@@ -23,8 +24,7 @@ const demoteTimeout = 10 * time.Second
 func demote(p *call) int {
 	which := strings.Join(p.words, " ")
 	if which == "" {
-		p.problem("demote: what should be handed over? " +
-			"A script that wants every group of the fleet, as demote without a word meant before, says demote all")
+		p.problem("demote: give all, a GROUP or HOST:PORT. Without an argument it used to mean all")
 	}
 	p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
 	if !p.Counters.Elects() {

@@ -23,9 +23,10 @@ func TestDemote(t *testing.T) {
 	with := func(words ...string) []string { return append(words, counters...) }
 	says(exitOK, "katsubushi demote HOST:PORT", "-help")
 	says(exitUsage, "leaders are elected in etcd only", "3")
-	says(exitUsage, "0 to 1 words follow it", append(counters, "3", "4")...)
-	says(exitUsage, "says demote all\n", with()...) // a slip of the finger would act on the whole fleet
-	says(exitUsage, "says demote all\n", append(counters, "")...)
+	says(exitUsage, "takes at most one argument", append(counters, "3", "4")...)
+	// A slip of the finger would act on the whole fleet.
+	says(exitUsage, "demote: give all, a GROUP or HOST:PORT.", with()...)
+	says(exitUsage, "demote: give all, a GROUP or HOST:PORT.", append(counters, "")...)
 	nowhere := []string{"-counters", "etcd://127.0.0.1:1"} // it is not asked
 	says(exitFailure, `"foo" is no group: all, 0 to 31 or HOST:PORT allowed`, append(nowhere, "foo")...)
 	says(exitFailure, "group 32: 0 to 31 allowed", append(nowhere, "32")...)

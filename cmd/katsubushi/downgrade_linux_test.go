@@ -251,7 +251,7 @@ func upgradeRefused(t *testing.T, old string) {
 	before := startProgram(t, old, pages, args...)
 	c.add(hurry(t, before, 1000))
 	u := &upgradable{process: before, now: before.Process.Pid}
-	if code, said := u.upgrade(t); code != exitFailure || !strings.Contains(said, "is no daemon that can be upgraded") {
+	if code, said := u.upgrade(t); code != exitFailure || !strings.Contains(said, "daemon that can be upgraded") {
 		t.Errorf("from the version before: exit code %d, %s", code, said)
 	}
 	before.Process.Signal(syscall.SIGUSR2) // Go's runtime takes no notice of it

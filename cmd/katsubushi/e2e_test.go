@@ -408,7 +408,7 @@ func TestProcessCleanRestart(t *testing.T) {
 		if code := p.end(t, syscall.SIGTERM); code != exitOK {
 			t.Fatalf("exit code %d", code)
 		}
-		if p.Entry("worker ids are not given back: they come free when their windows end") != nil {
+		if p.Entry("worker ids are not given back: they are free when their windows end") != nil {
 			t.Error("not given back")
 		}
 	}

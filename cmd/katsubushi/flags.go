@@ -64,13 +64,12 @@ func workerSettings(o *options) []setting {
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9; ordinal, or " +
 				"ordinal+OFFSET, takes the digits at the end of the host name, for StatefulSets with a volume for -state-dir"},
 		{name: "state-dir", topic: topicDaemon, field: "StateDir", set: text(&o.StateDir),
-			help: "`directory`, on a local disk, where the windows of the worker ids are recorded, and sequences; default " +
-				"$STATE_DIRECTORY, which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; " +
-				"none = nowhere"},
+			help: "`directory`, on a local disk, where the daemon records windows and sequences; default $STATE_DIRECTORY, " +
+				"which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; none = nowhere"},
 		{name: "state-any-disk", topic: topicRecords, bool: true, def: "false", field: "AnyDisk", set: boolean(&o.AnyDisk),
-			help: "accept a state directory on a file system that may forget what it has synced"},
+			help: "accept a state directory on a file system that may lose synced data"},
 		{name: "claim", topic: topicRecords, def: "on", field: "Claim", set: either(&o.Claim, "on", "off"),
-			help: "on: refuse to start beside another daemon of this host that has the worker id; off"},
+			help: "on: refuse to start if another daemon on this host has the worker id; off: do not check"},
 		{name: "max-run-ahead", topic: topicLayout, def: "1s", field: "MaxRunAhead", set: duration(&o.MaxRunAhead),
 			help: "how far ahead of the clock ids may be issued"},
 
@@ -102,12 +101,12 @@ func placeSettings(o *options) []setting {
 			help: "what to do if this clock is more than 10s from the median of the other daemons in -store: refuse to " +
 				"start; warn; off: do not ask them; default refuse with ZooKeeper and etcd, off with Redis"},
 		{name: "forward-user", topic: topicNames, field: "ForwardUser", set: text(&o.ForwardUser),
-			help: "`user` who logs in to the other daemons of the fleet, for values of the sequences that they lead, with " +
-				"-counters etcd://, and for -peer-check"},
+			help: "`user` with which this daemon logs in to the others of the fleet: for the sequences that they lead, with " +
+				"-counters etcd://, for -peer-check, for katsubushi fleet and for the status page"},
 		{name: "forward-password-file", topic: topicNames, field: "ForwardPasswordFile", set: text(&o.ForwardPasswordFile),
 			help: "`file` with that user's password: readable by its owner only, and read again for every connection"},
 		{name: "forward-ca", topic: topicNames, field: "ForwardCA", set: text(&o.ForwardCA),
-			help: "PEM `file` of the authorities of the other daemons' certificates, asked over TLS if this one has " +
+			help: "PEM `file` of the authorities of the other daemons' certificates, which this one asks over TLS if it has " +
 				"-tls-cert; default the system's"},
 	}
 }
@@ -125,10 +124,10 @@ func portSettings(o *options) []setting {
 		{name: "grpc-port", topic: topicPorts, bare: true, def: "0", field: "grpc-port", set: number(&o.GRPCPort),
 			help: "`port` of gRPC: the services of kayac/go-katsubushi, health, reflection; 0 = off"},
 		{name: "admin-port", topic: topicPorts, def: "0", field: "admin-port", set: number(&o.AdminPort),
-			help: "`port` of /generators /leaders /users, over HTTP, for users with the right admin; 0 = off"},
+			help: "`port` of /generators /leaders /users, over HTTP, for users with the admin right; 0 = off"},
 		{name: "debug-port", topic: topicLogs, bare: true, def: "8080", field: "debug-port", set: number(&o.DebugPort),
-			help: "`port`, on localhost, of /debug/pprof/, /debug/stats and /debug/events: opened if it is given, or by the " +
-				"next two; beside one of these it has only what they enable"},
+			help: "`port`, on localhost, of /debug/pprof/, /debug/stats and /debug/events: open if this flag or one of the " +
+				"next two is given; these two limit it to what they enable"},
 	}
 }
 
@@ -162,25 +161,25 @@ func clientSettings(o *options) []setting {
 			def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)),
 			set: number(&o.MaxConnections),
 			help: "connections over this limit get an error and are closed; default the limit of open files − 64, " +
-				"and less for the HTTP port and for sequences in -state-dir: " +
-				"one for each up to a quarter of that limit, and one for each with order=strict"},
+				"less what the HTTP port and sequences in -state-dir may use: " +
+				"a file for each, up to a quarter of that limit, and one for each with order=strict"},
 		{name: "max-buffer-memory", topic: topicLimits, def: sizeText(front.DefaultBufferMemory()), field: "MaxBufferMemory",
 			set: size(&o.MaxBufferMemory),
 			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above " +
-				"it the one that holds most is closed; default an eighth of the control group's memory limit, or " +
-				"256MiB; 0 = no limit"},
+				"this the daemon closes the one that holds most; default an eighth of the control group's memory limit, " +
+				"or 256MiB; 0 = no limit"},
 		{name: "idle-timeout", topic: topicLimits, bare: true, def: "600s", field: "IdleTimeout",
 			set:  duration(&o.IdleTimeout),
 			help: "close connections that are silent this long; 0 = never"},
 		{name: "shutdown-delay", topic: topicLimits, def: "0s", field: "ShutdownDelay", set: duration(&o.ShutdownDelay),
-			help: "how long to go on serving, un-ready, after the signal to stop"},
+			help: "how long to keep serving, not ready, after the signal to stop"},
 		{name: "drain-timeout", topic: topicLimits, def: "5s", field: "DrainTimeout", set: duration(&o.DrainTimeout),
-			help: "how long clients may take to accept their last answers"},
+			help: "how long clients may take to receive their last answers"},
 
 		{name: "http-bind", topic: topicPorts, field: "HTTPBind", set: text(&o.HTTPBind),
 			help: "`address` of the HTTP port; default that of -bind"},
 		{name: "http-host", topic: topicPorts, field: "HTTPHost", set: text(&o.HTTPHost),
-			help: "`names`, with commas between, by which the HTTP, admin and debug ports may be asked on loopback, beside " +
+			help: "`names`, separated by commas, under which the HTTP, admin and debug ports answer on loopback, besides " +
 				"IP addresses, localhost and this host's name"},
 		{name: "admin-bind", topic: topicPorts, field: "AdminBind", set: text(&o.AdminBind),
 			help: "`address` of the admin port; default loopback"},

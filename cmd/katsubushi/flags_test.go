@@ -554,8 +554,8 @@ func TestProblemsOfLeasesAreToldByTheirFlags(t *testing.T) {
 		{[]string{"run", "-server=foo://h", "-expire=5s", "-interval=1h", "-margin=9m"}, nil,
 			[]string{"-server: ", "-expire: 5s is too short", "-interval: 1h0m0s: at most half", "no command", "margin of 9m"}},
 		{[]string{"lease", "list", "-redis=foo://h", "-lease=5s"}, nil, []string{"-redis: ", "-lease: 5s is too short"}},
-		{[]string{"lease", url}, nil, []string{"lease: the verb comes first"}},
-		{[]string{"state"}, nil, []string{"state: the verb comes first"}},
+		{[]string{"lease", url}, nil, []string{"lease: no verb is given"}},
+		{[]string{"state"}, nil, []string{"state: no verb is given"}},
 	} {
 		got := complaints(t, c.args, c.env...)
 		for _, want := range c.want {

@@ -18,9 +18,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-const generatorIntro = `-state-dir, -counters and -counters-password-file are the daemon's. Without them the daemon
-that runs on this host is asked where it records; if there is none, root takes the directory of the systemd unit.
-Daemons may run meanwhile. usage:
+const generatorIntro = `-state-dir, -counters and -counters-password-file mean the same as for the daemon. Without them the command
+asks the daemon that runs on this host where it records; if none runs, root gets the directory of the systemd unit.
+Daemons may keep running. usage:
 `
 
 func generatorVerbs() []verb {
@@ -28,24 +28,24 @@ func generatorVerbs() []verb {
 	return []verb{
 		{synopsis: "create LINE", text: "record a sequence, such as 'orders sequence start=1'", least: 1, most: 16,
 			kinds: []string{"sequence"}, run: inCounters(c.parseLine, c.create)},
-		{synopsis: "list [-json]", text: "what is recorded", reads: true,
+		{synopsis: "list [-json]", text: "list the records", reads: true,
 			run: inCounters(c.checkNames, c.list)},
 		{synopsis: "show NAME [-json]", least: 1, most: 1, reads: true,
 			run: inCounters(c.checkNames, c.show)},
 		{synopsis: "raise NAME AT_LEAST", least: 2, most: 2,
-			text: "no value below AT_LEAST is issued any more; it never goes down. This also takes over a\n" +
-				"record that was written on another machine, or was set back.\n" +
-				"One that is damaged is made anew: add -generator LINE, its definition",
+			text: "issue no value below AT_LEAST any more; this never goes down. It also takes over a\n" +
+				"record from another machine, or one that was set back.\n" +
+				"It replaces a damaged one: add -name LINE, its definition",
 			run: inCounters(c.parseFloor, c.raise)},
 		{synopsis: "adopt [NAME]...", most: kinds.MaxNames,
-			text: "take over records that were written on another machine, which has stopped for good and\n" +
-				"from which they were copied after that; without a name, all of them",
+			text: "take over records of another machine that has stopped for good, if they were\n" +
+				"copied after it stopped; without a name, all of them",
 			run: inCounters(c.checkAdopt, c.adopt)},
 		{synopsis: "replicas K", least: 1, most: 1,
 			text: "in Redis: from now on K replicas must have a grant; daemons with another replicas=K in\n" +
-				"their URL are granted nothing",
+				"their URL get no grants",
 			run: inCounters(c.parseReplicas, c.setReplicas)},
-		{synopsis: "retire NAME -force", text: "refuse it for ever", least: 1, most: 1,
+		{synopsis: "retire NAME -force", text: "refuse the name for ever", least: 1, most: 1,
 			run: inCounters(c.checkRetire, c.retire)},
 	}
 }

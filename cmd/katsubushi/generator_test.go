@@ -93,7 +93,7 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 			"the URL too",
 		"list -counters-password-file /none": "wants a password, and file wants none",
 		"list -counters file://a":            "with three slashes",
-		"list -state-dir none": "-state-dir DIRECTORY gives one, or -counters " +
+		"list -state-dir none": "give -state-dir DIRECTORY or -counters " +
 			"file:///DIRECTORY",
 		"list -counters file -max-wait 2m5":                            "-max-wait=2m5: a duration",
 		"list -counters etcd://u:hush@":                                "-counters: the URL names no host",
@@ -165,7 +165,7 @@ func TestGeneratorRaiseOfADamagedRecord(t *testing.T) {
 		{"create evens sequence step=2 offset=2", exitFailure, "", "the record is damaged"},
 		{"retire evens -force", exitFailure, "", "the record is damaged"},
 		{"adopt", exitFailure, "", "no record was written on another machine"},
-		{"raise evens 1001", exitFailure, "", "-generator 'evens sequence ...'"},
+		{"raise evens 1001", exitFailure, "", "-name 'evens sequence ...'"},
 		{"raise evens 1001 -generators " + file, exitOK, "evens  1002        1001", "no value below 1001 is issued"},
 		{"list", exitOK, "evens sequence start=1 step=2 offset=2", ""},
 	} {

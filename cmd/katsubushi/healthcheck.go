@@ -88,8 +88,8 @@ func (p *parsed) ownLogin() (user, password string, err error) {
 		user, password, ok, err = users.First(p.AuthFile)
 	}
 	if !ok && err == nil {
-		err = errors.New("-ready has to log in, and the users are kept as hashes: ask /readyz of the HTTP port instead, " +
-			"or leave -ready out")
+		err = errors.New("-ready has to log in, and the users are kept as hashes: ask /readyz of the HTTP port " +
+			"instead, or omit -ready")
 	}
 	return user, password, err
 }

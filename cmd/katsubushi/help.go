@@ -17,8 +17,8 @@ const (
 	topicStore   = "Worker ids from a store"
 	topicPorts   = "Ports"
 	topicUsers   = "Encryption and users"
-	topicLimits  = "Limits, and how it stops"
-	topicLayout  = "What the bits of an id say"
+	topicLimits  = "Limits and stopping"
+	topicLayout  = "Layout of the ids"
 	topicRecords = "Records and claims"
 	topicLogs    = "Logs and debugging"
 )
@@ -75,9 +75,9 @@ type task struct {
 var tasks = []task{
 	{"Worker ids, given by hand or leased from a store", [][2]string{
 		{"worker-id", "different for every daemon: 7, 1-4 or ordinal"},
-		{"state-dir", "a local disk, for the record of what was issued"},
-		{"store", "redis://, etcd:// or zookeeper://: lease them"},
-		{"store-password-file", "the password for it"},
+		{"state-dir", "a directory on a local disk, for the record"},
+		{"store", "redis://, etcd:// or zookeeper:// to lease from"},
+		{"store-password-file", "its password"},
 	}},
 	{"Where it listens", [][2]string{
 		{"port", "of memcached's and Redis's protocols; 11212"},
@@ -87,20 +87,20 @@ var tasks = []task{
 		{"grpc-port", "gRPC"},
 	}},
 	{"Names that stand for other kinds of id", [][2]string{
-		{"generator", `such as "orders sequence"; any number of them`},
-		{"generators", "such lines in a file"},
+		{"name", `such as "orders sequence"; any number of them`},
+		{"names", "such lines in a file"},
 		{"counters", "sequences in etcd, Redis or SQL; default files"},
-		{"counters-password-file", "the password for it"},
+		{"counters-password-file", "its password"},
 	}},
 	{"Who may connect", [][2]string{
 		{"tls-cert", "speak TLS with this certificate"},
 		{"tls-key", "and its key"},
-		{"auth-file", "users, who must log in"},
+		{"auth-file", "users; clients must log in"},
 	}},
-	{"All else", [][2]string{
-		{"layout", "what the bits of an id are, such as twitter"},
+	{"Other", [][2]string{
+		{"layout", "meaning of the bits of an id, such as twitter"},
 		{"log-level", "debug, info, warn or error"},
-		{"config", "flags, one on each line, without the dash"},
+		{"config", "flags, one per line, without the dash"},
 		{"version", "print the version"},
 	}},
 }
@@ -109,7 +109,7 @@ var tasks = []task{
 func shortUsage(fs *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, "katsubushi hands out unique ids to any memcached or Redis client.\n\n"+
 		"  katsubushi -worker-id 7       serve\n"+
-		"  katsubushi help all           list all flags and verbs; help VERB is about one\n")
+		"  katsubushi help all           list all flags and verbs; help VERB for one\n")
 	for _, t := range tasks {
 		fmt.Fprintf(w, "\n%s:\n", t.title)
 		for _, f := range t.flags {
@@ -132,8 +132,8 @@ func usage(fs *flag.FlagSet, w io.Writer) {
 	}
 	table.Flush()
 	fmt.Fprint(w, `
-Every flag can be given by the environment, under the names in brackets; those without KATSUBUSHI_ may be in lower case; or by a line of
--config FILE. A flag beats the environment, the environment beats the file, and what is empty is not set.
+You can also set every flag with the environment variables in brackets (in lower case too, if without KATSUBUSHI_), or with a line of
+-config FILE. Flags override the environment, and the environment overrides the file. An empty value counts as not set.
 `)
 	flagsOf(fs, w)
 }
@@ -231,7 +231,7 @@ func help(c *call) int {
 		args = []string{"-help", allFlags}
 	} else if len(c.words) > 0 {
 		if of = subcommandNamed(c.words[0]); of == nil {
-			c.problem("help %s: %s are there", c.words[0], spoken(names(commands())))
+			c.noVerb("help "+c.words[0], names(commands()))
 		}
 	}
 	if c.refused() {

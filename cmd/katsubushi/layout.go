@@ -57,7 +57,7 @@ func layoutSettings(o *options) []setting {
 				return nil
 			}}},
 		{name: "worker-bits", topic: topicLayout, field: "Layout",
-			help: "`bits` of the worker id; the time field gets what is left; default the layout's",
+			help: "`bits` of the worker id; the time field gets the rest; default the layout's",
 			set:  bits(&o.layout.workerBits)},
 		{name: "sequence-bits", topic: topicLayout, field: "Layout", help: "`bits` of the sequence; default the layout's",
 			set: bits(&o.layout.sequenceBits)},

@@ -30,23 +30,22 @@ func leaseVerbs() []verb {
 		{synopsis: "init [-how wait|new|replace|repair|migrated]   make the pool that -min-worker-id, -max-worker-id, " +
 			"-lease and the layout describe", settings: makes, run: inPool(leaseInit),
 			text: `
-  wait      somebody may have used one of this name: worker ids come one lease later
-  new       nobody ever did, or all who did have given their leases back
-  replace   other settings; all daemons have stopped. Its worker ids come one lease later
-  repair    records of worker ids are missing, in ZooKeeper or etcd: they come one lease later
+  wait      daemons may have used a pool of this name: its worker ids are free one lease later
+  new       no daemon ever used it, or all have given their leases back
+  replace   change the settings; all daemons have stopped. Its worker ids are free one lease later
+  repair    restore missing records of worker ids, in ZooKeeper or etcd: these are free one lease later
   migrated  the last yaraus client has left a pool in Redis`},
 		{synopsis: "list [-all]", settings: reachStore, reads: true, run: inPool(leaseList),
-			text: "who has which worker id, and until when; -all: also those that nobody has"},
+			text: "which daemon has which worker id, and until when; -all: also those that no daemon has"},
 		{synopsis: "stats", settings: reachStore, reads: true, run: inPool(leaseCounts), text: "counts, by yaraus's names"},
 		{synopsis: "release ID", settings: reachStore, least: 1, most: 1, run: inPool(leaseRelease),
-			text: "take a worker id from its owner, who gets another one; it can be had when the owner's window is over"},
+			text: "take a worker id from its owner, which gets another one; it is free when the owner's window ends"},
 		{synopsis: "replicas [N]", settings: reachStore, most: 1, run: inPool(leaseReplicas),
-			text: "how many replicas of Redis must have a lease before it counts; -1: what each daemon's flag says"},
+			text: "how many replicas of Redis must have a lease before it counts; -1: as each daemon's flag says"},
 		{synopsis: "restored", settings: judges, run: inPool(leaseRestored),
-			text: "an earlier state of ZooKeeper or etcd was restored: say so before daemons are let in"},
+			text: "after a restore of ZooKeeper or etcd: record it before you let daemons in"},
 		{synopsis: "reset-clock", settings: judges, run: inPool(leaseResetClock),
-			text: "accept Redis's clock after it was set back; in ZooKeeper and etcd, forget what a wrong clock has left " +
-				"behind"},
+			text: "accept Redis's clock after it was set back; in ZooKeeper and etcd, lower a floor that a wrong clock left"},
 	}
 }
 

@@ -247,7 +247,7 @@ func TestProcessJournal(t *testing.T) {
 			[]string{"-worker-id", "1", "-state-dir", "/proc/none", "-log-format", "json", "-port", "0", "-http-port", "0"},
 			[]string{`<6>{"time"`, `<6>{"time"`, `<2>{"time"`},
 		},
-		{[]string{"run", "-store", "x", "true"}, []string{"<3>-store", "<3>katsubushi run -help"}},
+		{[]string{"run", "-store", "x", "true"}, []string{"<3>-store", "<3>See katsubushi run -help"}},
 	} {
 		for other := range uint64(2) { // 1: stderr is another file, as a program that the daemon starts may have
 			r, w, err := os.Pipe()

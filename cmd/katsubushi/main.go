@@ -53,7 +53,7 @@ func (c *call) settled(said io.Writer) (code int, ok bool) {
 		return printVersion(c), false
 	}
 	if len(c.words) > 0 {
-		c.problem("%q: not a flag, nor a subcommand (%s)", c.words[0], strings.Join(names(commands()), ", "))
+		c.noVerb(c.words[0], names(commands()))
 	}
 	if err := c.validate(); err != nil {
 		fmt.Fprintln(said, "katsubushi cannot start with these settings:")

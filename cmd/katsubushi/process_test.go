@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	daemonsHere = ownDaemons
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		flag.Set(f.Name, "4")
+		flag.Set(f.Name, "8")
 	}
 	dir, err := os.MkdirTemp("", "katsubushi-test")
 	if err == nil {

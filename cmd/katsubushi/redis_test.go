@@ -150,14 +150,14 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "init, list, stats, release, replicas, restored and reset-clock are there"},
+		{nil, "the verbs are init, list, stats, release, replicas, restored and reset-clock"},
 		{[]string{"list"}, "-redis: none given"},
-		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "lease release: one word follows it, not []"},
+		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "lease release: takes one argument, not []"},
 		{[]string{"replicas", "-redis", "redis://127.0.0.1:1/0", "many"}, "a number of replicas"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "wait, new, replace, repair or migrated"},
 		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
-		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only init has it"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only list has it"},
+		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only for init"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only for list"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-worker-id", "7"},
 			"-worker-id: a pool has those from -min-worker-id to -max-worker-id"},
 	} {

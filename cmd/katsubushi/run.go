@@ -15,27 +15,28 @@ import (
 
 const runIntro = `usage: katsubushi run -store URL [flags] -- COMMAND [ARGUMENT...]
 
-Leases a worker id for another program and runs it: {} in its arguments stands for the worker id, which is in the environment as
-` + leaserun.WorkerIDVariable + ` too. ` + "`katsubushi lease init`" + ` makes the pool, with the same settings; give programs of another kind another pool
-(?ns=NAME). Signals go to the program. When it ends, whatever it started is killed and the worker id is given back. On Linux a cgroup of its
-own holds the program, where one can be made; the log says which, or why not. A program that reads the terminal gets it, and ^Z stops nothing.
+Leases a worker id for another program and runs it. {} in the arguments stands for the worker id, which is also in the environment as
+` + leaserun.WorkerIDVariable + `. ` + "`katsubushi lease init`" + ` makes the pool, with the same settings; give programs of another kind another pool
+(?ns=NAME). Signals go to the program. When it ends, katsubushi kills all processes that it started and gives the worker id back. On Linux the
+program runs in a cgroup of its own if katsubushi can make one; the log names it, or says why not. The program can read the terminal, and ^Z
+stops nothing.
 
-The program is killed, with all that it started, before its window of time can become somebody else's: when the lease could not be extended
-in time, was lost, or is used by a copy of this process. Where there is time it gets a TERM first.
+katsubushi kills the program, with all processes that it started, before another holder can get its window of time: when the lease was not
+extended in time, was lost, or is used by a copy of this process. If there is time, the program gets a TERM first.
 
-Exit codes: the program's; 128 + N if signal N ended it; 75 if it had to end because of its lease: start again; 126 and 127 if it cannot be
-started or is not found; 2 for wrong settings.
+Exit codes: the program's; 128 + N if signal N ended it; 75 if it had to end because of its lease: start again; 126 if it cannot be started;
+127 if it is not found; 2 for wrong settings.
 
-The program does not get those of katsubushi's variables that tell how to log in to the store. Every program sees a
-password in -redis or -store, with ps: name a file, or use the environment.
+The program does not get those of katsubushi's variables that tell how to log in to the store. Every program can see a
+password in -redis or -store with ps: name a file, or use the environment.
 
-Not promised, since the program does not look at its window by itself:
-  - if this process or the machine is frozen (SIGSTOP, a paused container or virtual machine), nobody watches, and a program that goes on
-    may repeat ids that others issue;
-  - the program must go by this host's clock, to within -margin, and look itself to its own ids when that is set back;
-  - if this process is killed (SIGKILL), the kernel kills the program, but not what the program started, and not a set-user-ID program.
-    So the command should be the generator itself: sh -c 'exec program {}'. What is left in a cgroup is killed when run is started again in
-    the same place, as by a supervisor or in the same shell. Elsewhere than on Linux the kernel does neither.
+Not promised, because the program does not check its window itself:
+  - if this process or the machine is frozen (SIGSTOP, a paused container or virtual machine), nothing watches the window, and a program that
+    goes on may repeat ids that others issue;
+  - the program must use this host's clock, to within -margin, and must itself avoid repeating ids when that clock is set back;
+  - if this process is killed (SIGKILL), the kernel kills the program, but not the processes that it started, and not a set-user-ID program.
+    So the command should be the generator itself: sh -c 'exec program {}'. The next run in the same place, under a supervisor or in the same
+    shell, kills the processes that are left in the cgroup. On systems other than Linux the kernel does neither.
 
 `
 

@@ -12,15 +12,15 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-const stateIntro = `-state-dir is the daemon's. Without it the daemon that runs on this host is asked for its own;
-if there is none, root takes that of the systemd unit. usage:
+const stateIntro = `-state-dir means the same as for the daemon. Without it the command asks the daemon that runs on this host;
+if none runs, root gets the directory of the systemd unit. usage:
 `
 
 func stateVerbs() []verb {
 	return []verb{
 		{synopsis: "show  -state-dir DIR [-json]", text: "what the state files say", reads: true, run: state},
 		{synopsis: "adopt -state-dir DIR -worker-id N", run: state,
-			text: "take over a file that was written on another machine, which has\nstopped for good"},
+			text: "take over a file from another machine, which has stopped for good"},
 		{synopsis: "reset -state-dir DIR -worker-id N -mark TIME\n                       [-force]", run: state,
 			text: "make a new file: ids are issued above TIME only. They repeat if any\n" +
 				"were issued above it, so a file that can be read and says that there\n" +
@@ -55,11 +55,11 @@ func state(c *call) int {
 // checkState notes what is missing, and returns the time of -mark.
 func (c *call) checkState() (at time.Time) {
 	if c.StateDir == "" {
-		c.problem("-state-dir: one is needed")
+		c.problem("-state-dir: required")
 	}
 	one := len(c.WorkerIDs) == 1
 	if !c.verb.reads && !one {
-		c.problem("-worker-id: one is needed")
+		c.problem("-worker-id: one worker id is required")
 	}
 	if c.verb.called() != "reset" {
 		return at
@@ -69,7 +69,7 @@ func (c *call) checkState() (at time.Time) {
 		c.problem("-mark=%s: %w", c.mark, err)
 	}
 	if most := c.Layout.MaxWorker(); one && c.WorkerIDs[0] > most && !c.failed["Layout"] {
-		c.problem("-worker-id: %d: 0 to %d allowed in this layout; -layout and -worker-bits are the daemon's",
+		c.problem("-worker-id: %d: 0 to %d allowed in this layout; give the daemon's -layout and -worker-bits",
 			c.WorkerIDs[0], most)
 	}
 	return at

@@ -100,10 +100,10 @@ func TestStateIsUsedRightly(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "show, adopt and reset are there"},
-		{[]string{"destroy"}, "show, adopt and reset are there"},
-		{[]string{"adopt"}, "-worker-id: one is needed"},
-		{[]string{"reset", "-worker-id", "1,2", "-mark", "now"}, "-worker-id: one is needed"},
+		{nil, "the verbs are show, adopt and reset"},
+		{[]string{"destroy"}, "the verbs are show, adopt and reset"},
+		{[]string{"adopt"}, "-worker-id: one worker id is required"},
+		{[]string{"reset", "-worker-id", "1,2", "-mark", "now"}, "-worker-id: one worker id is required"},
 		{[]string{"reset", "-worker-id", "1"}, "-mark=: now, Unix milliseconds"},
 		{[]string{"reset", "-worker-id", "1", "-mark", "1420070400"}, "2015-01-01T00:00:00Z was probably meant"},
 		{[]string{"reset", "-worker-id", "1024", "-mark", "now"}, "-worker-id: 1024: 0 to 1023 allowed in this layout"},
@@ -199,7 +199,7 @@ func TestStateOfTheDirectoryByDefault(t *testing.T) {
 		}
 	}
 	if code, _, stderr := runState("none", "show"); code != exitUsage ||
-		!strings.Contains(stderr, "-state-dir: one is needed") {
+		!strings.Contains(stderr, "-state-dir: required") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -21,8 +21,7 @@ func storeSettings(o *options) []setting {
 			help: "`file` with the password of the user in -store, instead of one in the URL: readable by its owner only, " +
 				"and read again for every connection"},
 		{name: "store-ca", topic: topicStore, field: "Store.CAFile", set: text(&o.Store.CAS.CAFile),
-			help: "PEM `file` of the authorities of the store's certificates, for zookeepers:// and etcds://; default the " +
-				"system's"},
+			help: "PEM `file` of the authorities of the store's certificates, for URLs with TLS; default the system's"},
 		{name: "store-cert", topic: topicStore, field: "Store.CertFile", set: text(&o.Store.CAS.CertFile),
 			help: "PEM `file` of the certificate that this daemon shows to the store"},
 		{name: "store-key", topic: topicStore, field: "Store.KeyFile", set: text(&o.Store.CAS.KeyFile),
@@ -32,11 +31,11 @@ func storeSettings(o *options) []setting {
 		{name: "max-worker-id", topic: topicStore, bare: true, field: "Store.Max", set: workerID(&o.Store.Max),
 			help: "largest worker `id` to lease; default the layout's largest"},
 		{name: "lanes", topic: topicStore, def: "1", field: "Lanes", set: number(&o.Lanes),
-			help: "how many worker ids to lease: each has a generator of its own"},
+			help: "how many worker ids to lease, each with its own generator"},
 		{name: "lease", topic: topicStore, def: brief(workerid.DefaultLease), field: "Store.Lease",
 			set: positive(&o.Store.Lease),
-			help: "how far ahead a lease reaches: an outage of the store that is somewhat shorter has no effect; the same " +
-				"for all daemons of a pool"},
+			help: "how far ahead a lease reaches: a somewhat shorter outage of the store has no effect; the same for all " +
+				"daemons of a pool"},
 		{name: "heartbeat", topic: topicStore, field: "Store.Heartbeat", set: duration(&o.Store.Heartbeat),
 			help: "time between two extensions of a lease; default a twelfth of it, at least 1s; 1s with -hold-raus"},
 		{name: "max-skew", topic: topicStore, def: brief(workerid.DefaultMaxSkew), field: "Store.MaxSkew",
@@ -44,7 +43,7 @@ func storeSettings(o *options) []setting {
 			help: "how much this host's clock and Redis's, or those of the other daemons, may differ"},
 		{name: "lease-auto-init", topic: topicStore, bool: true, def: "false", field: "Store.AutoInit",
 			set:  boolean(&o.Store.AutoInit),
-			help: "make the pool if there is none; its worker ids come a lease later. Otherwise katsubushi lease init makes it"},
+			help: "create the pool if there is none, as katsubushi lease init does; its worker ids are free a lease later"},
 	}
 }
 
@@ -68,7 +67,7 @@ func redisSettings(o *options) []setting {
 			help: "accept a Redis whose maxmemory-policy may evict the pool"},
 		{name: "hold-raus", topic: topicStore, field: "Store.HoldRaus", set: text(&o.Store.Redis.HoldRaus),
 			help: "also hold the locks of kayac/go-katsubushi's -redis in this `namespace`, raus unless its URL says " +
-				"another: while its daemons use the same worker ids"},
+				"otherwise, while its daemons use the same worker ids"},
 	}
 }
 

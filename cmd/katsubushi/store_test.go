@@ -83,7 +83,7 @@ func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 		for _, c := range []struct{ args, env, want []string }{
 			{[]string{"-store=SCHEMEs://u:hush@h:99999,,[::1]:x/a//b/../c?ns=a%2Fb&what=1", "-loops=0", "-lease=5s"}, nil,
 				[]string{
-					"-store: h: a port is a number from 1 to 65535", "-store: the URL names no host where one is wanted",
+					"-store: h: a port is a number from 1 to 65535", "-store: the URL names no host",
 					"-store: [::1]: a port is a number",
 					`-store: the path /a//b/../c: "" is empty`, `".." is relative`, `-store: ns=a/b: "a/b" has a character`,
 					"-store: ?what: ns, ca, cert and key are allowed",
@@ -196,7 +196,7 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 // TestProblemsOfAnnouncementsAreToldByTheirFlags: only some stores have a place for them.
 func TestProblemsOfAnnouncementsAreToldByTheirFlags(t *testing.T) {
 	got := complaints(t, []string{"-worker-id=1", "-announce=on", "-peer-check=warn", "-forward-user=ann", "-loops=0"})
-	for _, want := range []string{"-announce: only ZooKeeper and etcd", "-peer-check: only ZooKeeper and etcd",
+	for _, want := range []string{"-announce: only stores from which", "-peer-check: only stores from which",
 		"-forward-user: belongs to", "-loops: 0"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("nothing says %q: %s", want, got)

@@ -26,7 +26,7 @@ func newSupervisor(log *slog.Logger) supervisor {
 	s := supervisor{log: log, interval: reportInterval}
 	limit, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("systemd gets no signs of life", "error", err)
+		log.Warn("systemd gets no watchdog signals", "error", err)
 	}
 	if limit > 0 {
 		s.watchdog, s.interval = true, min(limit/3, reportInterval)
@@ -49,7 +49,7 @@ func (s supervisor) report(ctx context.Context, serving <-chan struct{}, status 
 		lines := []string{"STATUS=" + strings.ReplaceAll(status(), "\n", "; ")}
 		if ready && s.watchdog {
 			if err := alive(); err != nil {
-				s.log.Warn("no sign of life for systemd", "error", err)
+				s.log.Warn("no watchdog signal for systemd", "error", err)
 			} else {
 				lines = append(lines, sd.SdNotifyWatchdog)
 			}

@@ -114,7 +114,7 @@ func TestProcessTellsSystemd(t *testing.T) {
 	if err := os.Rename(sock, sock+" away"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the daemon does not answer itself", func() bool { return p.Entry("no sign of life for systemd") != nil })
+	await(t, "the daemon does not answer itself", func() bool { return p.Entry("no watchdog signal for systemd") != nil })
 	await(t, "signs of life cease", func() bool {
 		n := m.count()
 		return n > 3 && m.index(n-3, "WATCHDOG=1") < 0
@@ -132,7 +132,7 @@ func TestProcessTellsSystemdWhatItWaitsFor(t *testing.T) {
 	p := m.start(t, []string{"WATCHDOG_USEC=300000"}, "-redis", "redis://127.0.0.1:1")
 	first := m.await(t, 0, "STATUS=no worker id yet; lane 0: acquiring for ")
 	later := m.await(t, first+1, "STATUS=")
-	if m.index(0, "READY=1") >= 0 || m.index(0, "WATCHDOG=1") >= 0 || p.Entry("no sign of life for systemd") != nil {
+	if m.index(0, "READY=1") >= 0 || m.index(0, "WATCHDOG=1") >= 0 || p.Entry("no watchdog signal for systemd") != nil {
 		t.Error("it says that it is ready, or that it lives, before it serves")
 	}
 	p.Process.Signal(syscall.SIGTERM)

@@ -19,10 +19,10 @@ import (
 // upgradeTimeout is how long a new process may take to get ready, if nobody says otherwise.
 const upgradeTimeout = time.Minute
 
-var upgradeIntro = `replaces a daemon of this host by a process of the program that is installed now, without a gap. usage:
+var upgradeIntro = `replaces a daemon on this host with a process of the installed program, without interruption. usage:
   katsubushi upgrade [-pid N] [-timeout ` + brief(upgradeTimeout) + `]
-The new process has the arguments and the environment of the old one, and takes its ports and connections over. If it does not come
-up, the old one goes on. Only root and the user of the daemon may ask. SIGUSR2 does the same, and only the log says how it went.
+The new process has the arguments and the environment of the old one, and takes over its ports and connections. If it does not come
+up, the old one goes on. Only root and the user of the daemon may ask. SIGUSR2 does the same, but only the log tells the outcome.
 `
 
 // upgradeDaemon asks a daemon for an upgrade, and says how it went.
@@ -137,7 +137,7 @@ func (u *upgrader) serve() (stop func()) {
 		<-u.d.Serving()
 		c, err := control.Listen()
 		if err != nil && !errors.Is(err, control.ErrUnsupported) {
-			u.log.Warn("`katsubushi upgrade` does not find this daemon", "error", err)
+			u.log.Warn("`katsubushi upgrade` will not find this daemon", "error", err)
 		}
 		if err == nil {
 			opened <- c

@@ -38,7 +38,7 @@ func TestProcessUpgradeByOthers(t *testing.T) {
 	if c.ProcessState == nil {
 		t.Skipf("this system lets root be nobody else: %v", err)
 	}
-	const want = "only root and the user of the daemon may ask for an upgrade: its user id is 0, yours 65534"
+	const want = "only root and the user of the daemon may ask for this: its user id is 0, yours 65534"
 	if c.ProcessState.ExitCode() != exitFailure || !strings.Contains(string(out), want) {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -19,28 +19,29 @@ import (
 )
 
 const (
-	userIntro = "-auth-file FILE, or -counters etcd://... and -counters-password-file, are the daemon's; daemons follow " +
-		"within a second. usage:\n"
+	userIntro = "-auth-file FILE, or -counters etcd://... and -counters-password-file, mean the same as for the daemon; " +
+		"daemons follow within a second. usage:\n"
 	userOutro = "RIGHTS is PATTERN=RIGHT,RIGHT such as 'orders*=get,incr': keys with * for any text, and get, incr or " +
-		"admin. What nothing permits is denied.\nThe password is asked for on the terminal, or read from " +
-		"-password-file FILE or standard input; -generate makes one and prints it.\n"
+		"admin. Users may do only what a right permits.\nThe command asks for the password on the terminal, or reads it " +
+		"from -password-file FILE or standard input; -generate makes one and prints it.\n"
 )
 
 func userVerbs() []verb {
 	type c = *userCommand
 	const most = 1 + users.MaxGrants
 	return []verb{
-		{synopsis: "add NAME [RIGHTS]...", text: "a user who logs in with a password", least: 1, most: most,
+		{synopsis: "add NAME [RIGHTS]...", text: "add a user who logs in with a password", least: 1, most: most,
 			run: inUsers(c.add)},
-		{synopsis: "password NAME", text: "another password; open connections stay", least: 1, most: 1,
+		{synopsis: "password NAME", text: "change the password; open connections stay", least: 1, most: 1,
 			run: inUsers(c.changePassword)},
 		{synopsis: "token NAME [RIGHTS]...", least: 1, most: most, run: inUsers(c.token),
-			text: "a user who logs in with a token, or another token; it is printed once"},
-		{synopsis: "grant NAME RIGHTS...", text: "more rights", least: 2, most: most, run: inUsers(c.grant)},
-		{synopsis: "revoke NAME RIGHTS...", text: "fewer: each PATTERN as it was granted", least: 2, most: most,
+			text: "add a user who logs in with a token, or change the token; it is printed once"},
+		{synopsis: "grant NAME RIGHTS...", text: "add rights", least: 2, most: most, run: inUsers(c.grant)},
+		{synopsis: "revoke NAME RIGHTS...", text: "take rights away: each PATTERN as it was granted", least: 2, most: most,
 			run: inUsers(c.revoke)},
 		{synopsis: "remove NAME", least: 1, most: 1, run: inUsers(c.remove),
-			text: "open connections are closed\nrevoke and remove leave a user with admin on *, unless -force is given"},
+			text: "remove the user and close its connections\n" +
+				"revoke and remove keep one user with admin on *, unless -force is given"},
 		{synopsis: "list [-json]", reads: true, run: inUsers(c.list)},
 	}
 }
@@ -249,7 +250,7 @@ func (c *userCommand) password() ([]byte, error) {
 			return nil, err
 		}
 		if string(first) != string(second) {
-			return nil, errors.New("the two are not the same: nothing was changed")
+			return nil, errors.New("the two passwords differ: nothing was changed")
 		}
 		return first, nil
 	default:

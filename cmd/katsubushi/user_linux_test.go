@@ -227,7 +227,7 @@ func TestProcessUsersInEtcd(t *testing.T) {
 	}
 	with := append([]string{"-worker-id", "1", "-users", "counters", "-http-port", freePort(t)}, counters...)
 	p := start(t, with...)
-	p.Says(t, "there are no users: nobody can log in")
+	p.Says(t, "there are no users: no client can log in")
 	run("add", "ann", "a*=get")
 	token := strings.TrimSpace(run("token", "tok", "*=get"))
 	if strings.Contains(m.Get("/katsubushi/"+etcdtest.Namespace(t)+"/user/ann"), "sesame") {

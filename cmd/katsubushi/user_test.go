@@ -43,15 +43,15 @@ func TestUserCommandsThatAreWrong(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{nil, []string{"the verb comes first"}},
-		{[]string{"ad", "-auth-file", file}, []string{"user ad: add, password"}},
-		{[]string{"add", "-auth-file", file}, []string{"user add: 1 to 65 words follow it, not []"}},
-		{[]string{"grant", "ann", "-auth-file", file}, []string{"user grant: 2 to 65 words"}},
+		{nil, []string{"no verb is given"}},
+		{[]string{"ad", "-auth-file", file}, []string{"user ad: no such verb: the verbs are add, password"}},
+		{[]string{"add", "-auth-file", file}, []string{"user add: takes 1 to 65 arguments, not []"}},
+		{[]string{"grant", "ann", "-auth-file", file}, []string{"user grant: takes 2 to 65 arguments"}},
 		{[]string{"add", "a b", "x=put", "-json", "-generate", "-password-file", "f", "-auth-file", file},
-			[]string{`user "a b"`, `right "put"`, "-json: only list", "-generate and -password-file"}},
-		{[]string{"grant", "ann", "x=get", "-force", "-auth-file", file}, []string{"-force: only revoke and remove"}},
+			[]string{`user "a b"`, `right "put"`, "-json: only for list", "-generate and -password-file"}},
+		{[]string{"grant", "ann", "x=get", "-force", "-auth-file", file}, []string{"-force: only for revoke and remove"}},
 		{[]string{"remove", "ann", "-generate", "-password-file", "f", "-auth-file", file},
-			[]string{"-password-file: only add", "-generate: only add"}},
+			[]string{"-password-file: only for add", "-generate: only for add"}},
 		{[]string{"list", "-users", "file", "-auth-file", file}, []string{"-users=file: counters allowed"}},
 		{[]string{"list", "-counters", "redis://h"}, []string{"-auth-file FILE says where"}},
 		{[]string{"list", "-users", "counters", "-counters", "etcd://"}, []string{"-counters: "}},
@@ -61,7 +61,7 @@ func TestUserCommandsThatAreWrong(t *testing.T) {
 		if code != exitUsage || stdout != "" {
 			t.Errorf("%v: exit code %d, %s", c.args, code, stdout)
 		}
-		for _, want := range append(c.want, "katsubushi user -help says more") {
+		for _, want := range append(c.want, "See katsubushi user -help") {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%v: %q is not in %s", c.args, want, stderr)
 			}

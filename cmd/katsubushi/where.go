@@ -133,8 +133,8 @@ func (p *parsed) locate(writes bool, ask func() []neighbour, unit func() string)
 	}
 	switch {
 	case len(places) > 1:
-		p.problems = append(p.problems, fmt.Errorf("several daemons serve here, and record in several places (%s): "+
-			"say which, with -state-dir or -counters", strings.Join(said, ", ")))
+		p.problems = append(p.problems, fmt.Errorf("several daemons serve here, and record in several places "+
+			"(%s): choose one with -state-dir or -counters", strings.Join(said, ", ")))
 	case len(places) == 1:
 		p.follows(places[0])
 	default:

@@ -59,7 +59,7 @@ func TestCommandsFindTheDaemonsDirectory(t *testing.T) {
 			"!process 13 is of an earlier version and does not say where it records" + give},
 		{"-state-dir /mine", []neighbour{old}, unit, "/mine", "/mine/sequences", ""},
 		{"", []neighbour{packaged, leased}, unit, home, home + "/sequences",
-			"!process 7 in /var/lib/katsubushi/sequences, process 8 in /s/sequences): say which, with -state-dir or -counters"},
+			"!process 7 in /var/lib/katsubushi/sequences, process 8 in /s/sequences): choose one with -state-dir or -counters"},
 		{"-state-dir /mine", []neighbour{packaged, inEtcd}, unit, "/mine", "/mine/sequences", ""},
 		{"-counters file", []neighbour{packaged}, "", unit, unit + "/sequences", ""},
 		{"-counters file:///mine", []neighbour{packaged, inEtcd}, unit, home, "/mine", ""},

@@ -1,5 +1,5 @@
 # fish completion of katsubushi; put it into ~/.config/fish/completions/katsubushi.fish
-complete -c katsubushi -n __fish_use_subcommand -a check-config -d 'say everything that is wrong with the settings, and do not serve'
+complete -c katsubushi -n __fish_use_subcommand -a check-config -d 'report everything that is wrong with the settings, and do not serve'
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o admin-bind -l admin-bind
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o admin-port -l admin-port
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o advertise -l advertise
@@ -44,6 +44,8 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o max-skew
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o max-wait -l max-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o max-worker-id -l max-worker-id
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o min-worker-id -l min-worker-id
+complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o name -l name
+complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o names -l names
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o peer-check -l peer-check -xa 'refuse warn off'
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o port -l port
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o redis -l redis
@@ -75,14 +77,22 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o users -l
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o version -l version
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o worker-bits -l worker-bits
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o worker-id -l worker-id
-complete -c katsubushi -n __fish_use_subcommand -a inspect -d 'take ids apart'
+complete -c katsubushi -n __fish_use_subcommand -a init -d 'ask five questions, and write the files that configure daemons'
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o defaults -l defaults
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o dir -l dir
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o hosts -l hosts
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o ports -l ports
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o sequences -l sequences
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o store -l store
+complete -c katsubushi -n '__fish_seen_subcommand_from init' -o tls -l tls
+complete -c katsubushi -n __fish_use_subcommand -a inspect -d 'show the parts of ids'
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o epoch -l epoch
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o json -l json
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o layout -l layout -xa 'katsubushi twitter instagram sonyflake js53'
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o sequence-bits -l sequence-bits
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o time-unit -l time-unit
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o worker-bits -l worker-bits
-complete -c katsubushi -n __fish_use_subcommand -a healthcheck -d 'ask the daemon on this host whether it lives (or issues ids)'
+complete -c katsubushi -n __fish_use_subcommand -a healthcheck -d 'ask the daemon on this host whether it is alive (or issues ids)'
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o admin-bind -l admin-bind
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o admin-port -l admin-port
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o advertise -l advertise
@@ -127,6 +137,8 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o max-skew 
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o max-wait -l max-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o max-worker-id -l max-worker-id
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o min-worker-id -l min-worker-id
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o name -l name
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o names -l names
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o peer-check -l peer-check -xa 'refuse warn off'
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o port -l port
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o ready -l ready
@@ -198,7 +210,26 @@ complete -c katsubushi -n '__fish_seen_subcommand_from lease' -o store-key -l st
 complete -c katsubushi -n '__fish_seen_subcommand_from lease' -o store-password-file -l store-password-file
 complete -c katsubushi -n '__fish_seen_subcommand_from lease' -o time-unit -l time-unit
 complete -c katsubushi -n '__fish_seen_subcommand_from lease' -o worker-bits -l worker-bits
-complete -c katsubushi -n __fish_use_subcommand -a generator -d 'sequences'
+complete -c katsubushi -n __fish_use_subcommand -a name -d 'manage sequences'
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -a 'create list show raise adopt replicas retire'
+complete -c katsubushi -n '__fish_seen_subcommand_from name; and __fish_seen_subcommand_from create' -a 'sequence'
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o advertise -l advertise
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o counters -l counters
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o counters-password-file -l counters-password-file
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o force -l force
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o forward-ca -l forward-ca
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o forward-password-file -l forward-password-file
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o forward-user -l forward-user
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o generator -l generator
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o generators -l generators
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o json -l json
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o max-wait -l max-wait
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o name -l name
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o names -l names
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o sequence-wait -l sequence-wait
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o state-dir -l state-dir
+complete -c katsubushi -n '__fish_seen_subcommand_from name' -o unknown-keys -l unknown-keys -xa 'refuse issue'
+complete -c katsubushi -n __fish_use_subcommand -a generator -d 'the older word for name'
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -a 'create list show raise adopt replicas retire'
 complete -c katsubushi -n '__fish_seen_subcommand_from generator; and __fish_seen_subcommand_from create' -a 'sequence'
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o advertise -l advertise
@@ -212,10 +243,12 @@ complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o generator -
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o generators -l generators
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o json -l json
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o max-wait -l max-wait
+complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o name -l name
+complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o names -l names
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o sequence-wait -l sequence-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o state-dir -l state-dir
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o unknown-keys -l unknown-keys -xa 'refuse issue'
-complete -c katsubushi -n __fish_use_subcommand -a user -d 'who may log in'
+complete -c katsubushi -n __fish_use_subcommand -a user -d 'manage users'
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -a 'add password token grant revoke remove list'
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o auth-file -l auth-file
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o auth-store -l auth-store -xa 'counters'
@@ -229,10 +262,13 @@ complete -c katsubushi -n '__fish_seen_subcommand_from user' -o tls-cert -l tls-
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o tls-client-ca -l tls-client-ca
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o tls-key -l tls-key
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o users -l users -xa 'counters'
-complete -c katsubushi -n __fish_use_subcommand -a demote -d 'sequences in strict order: have them led by another daemon'
+complete -c katsubushi -n __fish_use_subcommand -a demote -d 'hand sequences in strict order over to another daemon'
 complete -c katsubushi -n '__fish_seen_subcommand_from demote' -o counters -l counters
 complete -c katsubushi -n '__fish_seen_subcommand_from demote' -o counters-password-file -l counters-password-file
-complete -c katsubushi -n __fish_use_subcommand -a upgrade -d 'replace a running daemon by the program that is installed now, without a gap'
+complete -c katsubushi -n __fish_use_subcommand -a fleet -d 'list the daemons that announce themselves, with their statistics'
+complete -c katsubushi -n '__fish_seen_subcommand_from fleet' -o json -l json
+complete -c katsubushi -n '__fish_seen_subcommand_from fleet' -o pid -l pid
+complete -c katsubushi -n __fish_use_subcommand -a upgrade -d 'replace a running daemon with the installed program, without interruption'
 complete -c katsubushi -n '__fish_seen_subcommand_from upgrade' -o pid -l pid
 complete -c katsubushi -n '__fish_seen_subcommand_from upgrade' -o timeout -l timeout
 complete -c katsubushi -n __fish_use_subcommand -a run -d 'lease a worker id for another program, and run it'
@@ -269,83 +305,86 @@ complete -c katsubushi -n '__fish_seen_subcommand_from run' -o store-key -l stor
 complete -c katsubushi -n '__fish_seen_subcommand_from run' -o store-password-file -l store-password-file
 complete -c katsubushi -n '__fish_seen_subcommand_from run' -o time-unit -l time-unit
 complete -c katsubushi -n '__fish_seen_subcommand_from run' -o worker-bits -l worker-bits
-complete -c katsubushi -n __fish_use_subcommand -a completion -d 'print the shell\'s completion of this program'
+complete -c katsubushi -n __fish_use_subcommand -a completion -d 'print the completion script for a shell'
 complete -c katsubushi -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 complete -c katsubushi -n __fish_use_subcommand -a man -d 'print the manual page'
 complete -c katsubushi -n __fish_use_subcommand -a version -d 'print what -version prints'
-complete -c katsubushi -n __fish_use_subcommand -a help -d 'print this, or what a verb does'
+complete -c katsubushi -n __fish_use_subcommand -a help -d 'print this, or the help of a verb'
 complete -c katsubushi -n '__fish_seen_subcommand_from help' -o list -l list
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o admin-bind -l admin-bind
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o admin-port -l admin-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o advertise -l advertise
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o announce -l announce -xa 'on off'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o auth-file -l auth-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o auth-store -l auth-store -xa 'counters'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o bind -l bind
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o claim -l claim -xa 'on off'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o config -l config
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o counters -l counters
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o counters-password-file -l counters-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o datacenter-id -l datacenter-id
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o debug-port -l debug-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o drain-timeout -l drain-timeout
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o enable-pprof -l enable-pprof
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o enable-stats -l enable-stats
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o engine -l engine -xa 'auto uring epoll net'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o epoch -l epoch
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o forward-ca -l forward-ca
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o forward-password-file -l forward-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o forward-user -l forward-user
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o generator -l generator
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o generators -l generators
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o grpc-port -l grpc-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o heartbeat -l heartbeat
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o hold-raus -l hold-raus
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-bind -l http-bind
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-host -l http-host
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-port -l http-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o idle-timeout -l idle-timeout
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lanes -l lanes
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o layout -l layout -xa 'katsubushi twitter instagram sonyflake js53'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lease -l lease
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lease-auto-init -l lease-auto-init
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o log-format -l log-format -xa 'text json'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o log-level -l log-level -xa 'debug info warn error fatal panic'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o loops -l loops
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-buffer-memory -l max-buffer-memory
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-connections -l max-connections
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-run-ahead -l max-run-ahead
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-skew -l max-skew
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-wait -l max-wait
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-worker-id -l max-worker-id
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o min-worker-id -l min-worker-id
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o peer-check -l peer-check -xa 'refuse warn off'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o port -l port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis -l redis
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-allow-eviction -l redis-allow-eviction
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-password-file -l redis-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-port -l redis-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-replicas -l redis-replicas
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-bits -l sequence-bits
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-start -l sequence-start -xa 'random zero'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-wait -l sequence-wait
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o shutdown-delay -l shutdown-delay
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sock -l sock
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sock-mode -l sock-mode
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o state-any-disk -l state-any-disk
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o state-dir -l state-dir
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store -l store
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-ca -l store-ca
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-cert -l store-cert
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-key -l store-key
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-password-file -l store-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o time-unit -l time-unit
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o tls-cert -l tls-cert
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o tls-client-ca -l tls-client-ca
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o tls-key -l tls-key
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o udp-port -l udp-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o unknown-keys -l unknown-keys -xa 'refuse issue'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o users -l users -xa 'counters'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o version -l version
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o worker-bits -l worker-bits
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o worker-id -l worker-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o admin-bind -l admin-bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o admin-port -l admin-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o advertise -l advertise
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o announce -l announce -xa 'on off'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o auth-file -l auth-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o auth-store -l auth-store -xa 'counters'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o bind -l bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o claim -l claim -xa 'on off'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o config -l config
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o counters -l counters
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o counters-password-file -l counters-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o datacenter-id -l datacenter-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o debug-port -l debug-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o drain-timeout -l drain-timeout
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o enable-pprof -l enable-pprof
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o enable-stats -l enable-stats
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o engine -l engine -xa 'auto uring epoll net'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o epoch -l epoch
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o forward-ca -l forward-ca
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o forward-password-file -l forward-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o forward-user -l forward-user
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o generator -l generator
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o generators -l generators
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o grpc-port -l grpc-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o heartbeat -l heartbeat
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o hold-raus -l hold-raus
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o http-bind -l http-bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o http-host -l http-host
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o http-port -l http-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o idle-timeout -l idle-timeout
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o lanes -l lanes
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o layout -l layout -xa 'katsubushi twitter instagram sonyflake js53'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o lease -l lease
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o lease-auto-init -l lease-auto-init
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o log-format -l log-format -xa 'text json'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o log-level -l log-level -xa 'debug info warn error fatal panic'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o loops -l loops
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o max-buffer-memory -l max-buffer-memory
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o max-connections -l max-connections
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o max-run-ahead -l max-run-ahead
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o max-skew -l max-skew
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o max-wait -l max-wait
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o max-worker-id -l max-worker-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o min-worker-id -l min-worker-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o name -l name
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o names -l names
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o peer-check -l peer-check -xa 'refuse warn off'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o port -l port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o redis -l redis
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o redis-allow-eviction -l redis-allow-eviction
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o redis-password-file -l redis-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o redis-port -l redis-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o redis-replicas -l redis-replicas
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o sequence-bits -l sequence-bits
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o sequence-start -l sequence-start -xa 'random zero'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o sequence-wait -l sequence-wait
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o shutdown-delay -l shutdown-delay
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o sock -l sock
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o sock-mode -l sock-mode
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o spin -l spin -xa 'auto off'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o state-any-disk -l state-any-disk
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o state-dir -l state-dir
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o store -l store
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o store-ca -l store-ca
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o store-cert -l store-cert
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o store-key -l store-key
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o store-password-file -l store-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o time-unit -l time-unit
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o tls-cert -l tls-cert
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o tls-client-ca -l tls-client-ca
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o tls-key -l tls-key
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o udp-port -l udp-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o unknown-keys -l unknown-keys -xa 'refuse issue'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o users -l users -xa 'counters'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o version -l version
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o worker-bits -l worker-bits
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config init inspect healthcheck state lease name generator user demote fleet upgrade run completion man version help' -o worker-id -l worker-id
