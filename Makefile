@@ -7,6 +7,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GRPC = google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 GORELEASER = github.com/goreleaser/goreleaser/v2@v2.16.0
+HUGO = github.com/gohugoio/hugo@v0.165.0
 SYFT = github.com/anchore/syft/cmd/syft@v1.50.0
 FUZZTIME   ?= 3000x
 VERSION    ?=
@@ -125,6 +126,14 @@ test-examples: ## the programs of examples/ in seven languages, and its recipes 
 
 test-docs: deps ## every command of README.md and docs/ that can be run, those that need ZooKeeper or a database included
 	KATSUBUSHI_DOCS=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v ./test/docs
+
+# Large, and built once; the pages are mounted from where they are.
+bin/hugo:
+	GOBIN=$(CURDIR)/bin CGO_ENABLED=0 $(GO) install $(HUGO)
+
+docs-site: bin/hugo ## the documentation as a site with search, in bin/docs-site; every link in it is checked
+	bin/hugo --quiet --noBuildLock --panicOnWarning --source docs-site --destination $(CURDIR)/bin/docs-site --cleanDestinationDir
+	KATSUBUSHI_SITE=$(CURDIR)/bin/docs-site KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -run TestSite ./test/docs
 
 links: ## the pages elsewhere that the documentation links to, where they can be reached
 	KATSUBUSHI_LINKS=1 $(GO) test -count=1 -v -run TestOutsideLinks ./test/docs

@@ -215,7 +215,7 @@ func (b *block) parses() error {
 			return fmt.Errorf("line %d may be a command: give the block its language, sh, console or text", i+1)
 		}
 	case "python", "ruby", "php", "js", "java", "dockerfile", "promql", "nginx", "haproxy", "caddy", "proto", "toml",
-		"conf", "mermaid", "diff":
+		"conf", "mermaid", "diff", "elixir", "rust", "csharp":
 	default:
 		return fmt.Errorf("language %q is not known; text is always right", b.language)
 	}
