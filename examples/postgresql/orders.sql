@@ -6,7 +6,7 @@
 --   pgmemcache.default_behavior = 'TCP_NODELAY:1,CONNECT_TIMEOUT:1000,POLL_TIMEOUT:2000'    -- ms
 --
 -- Each session opens a connection when it needs the first id, and keeps it. Without a daemon, a function of PostgreSQL's own makes
--- ids of the same kind, with a sequence in each schema: docs/SEQUENCES.md, "Without a daemon".
+-- ids of the same kind, with a sequence in each schema: docs/MIGRATING.md, "Staying in PostgreSQL".
 
 CREATE EXTENSION IF NOT EXISTS pgmemcache;
 
