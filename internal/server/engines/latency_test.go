@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +62,77 @@ func TestLatency(t *testing.T) {
 		// each has three bytes
 		if n, written := sum().Count(), r.counters.BytesWritten.Load(); n < clients*each+2 || 3*n != written {
 			t.Errorf("%d answers are counted, %d bytes were written", n, written)
+		}
+	})
+}
+
+// A noting session notes the command that its input begins with, as if that were a name.
+type noting struct {
+	*countedSession
+	asked *latency.Asked
+	names map[string]*latency.Track
+}
+
+func (s noting) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	if command, _, ok := strings.Cut(string(in), " "); ok {
+		s.asked.Note(s.names[command])
+	}
+	return s.countedSession.Feed(now, in, out)
+}
+
+// What is known of a name is how long its own answers took: one that was waited for takes as long as the client
+// waited, and does not count as another name's.
+func TestLatencyOfNames(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		var echo, take latency.Track
+		asked := make([]*latency.Asked, p.loops)
+		for i := range asked {
+			asked[i] = new(latency.Asked)
+		}
+		histograms := make([]latency.Histogram, p.loops)
+		r := startPorts(t, m, func(c *server.Config) {
+			unpolled(c)
+			c.Latency, c.Asked = histograms, asked
+		}, func(r *rig) []server.Port {
+			port := r.port(p)
+			port.Open = func(loop int, own *latency.Asked) server.Session {
+				return noting{r.session(), cmp.Or(own, asked[loop]), map[string]*latency.Track{"echo": &echo, "take": &take}}
+			}
+			return []server.Port{port}
+		})
+		began := time.Now()
+		a, b := r.dial(), r.dial()
+		exchange := func(name string) {
+			a.say("%s 1\r\n", name)
+			a.expect("1\r\n")
+		}
+		for range 200 {
+			exchange("echo")
+		}
+		before := r.well.asked.Load()
+		b.say("echo 1\r\ntake 1\r\n") // the second one has no answer yet
+		b.expect("1\r\n")
+		r.parked(before, 1)
+		// It waits longer than any other answer can have taken, however busy the machine is. The last answer has
+		// no name: when it has come, what a named one took has been measured.
+		waits := time.Now()
+		for time.Since(waits) <= waits.Sub(began) {
+			exchange("echo")
+		}
+		exchange("last")
+		waited := time.Since(waits)
+		r.fill(1)
+		b.expect("1\r\n")
+		for _, c := range []*client{a, b} {
+			c.Close()
+		}
+		r.stop()
+		n, wait := take.Total()
+		if n != 1 || wait < waited || wait > time.Since(began) || take.Slowest() != wait {
+			t.Errorf("%d answers that were waited for took %v, want %v or more", n, wait, waited)
+		}
+		if n, took := echo.Total(); n == 0 || took == 0 || echo.Slowest() >= wait {
+			t.Errorf("the longest of %d other answers took %v, want less than %v", n, echo.Slowest(), wait)
 		}
 	})
 }
