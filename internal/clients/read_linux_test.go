@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // TestTheKernelIsAsked about real connections of three clients to two ports, and of one to another port.
@@ -45,10 +47,14 @@ func TestTheKernelIsAsked(t *testing.T) {
 	connect(second, "127.0.0.1", "127.0.0.1", 0)
 	connect(ours, "::1", "::1", 2000)
 	connect(other, "127.0.0.3", "127.0.0.1", 1)
-	var w Watch
-	top := w.Look([]netip.AddrPort{ours.Addr().(*net.TCPAddr).AddrPort(), second.Addr().(*net.TCPAddr).AddrPort()})
+	at := []netip.AddrPort{ours.Addr().(*net.TCPAddr).AddrPort(), second.Addr().(*net.TCPAddr).AddrPort()}
+	var top Top
+	childprocess.Until(t, "a look had time for all", func() bool { // on a busy machine one may not have
+		top = new(Watch).Look(at)
+		return !top.Partial
+	})
 	want := []Client{{"127.0.0.1", 2, -1, -1, 3000}, {"::1", 1, -1, -1, 2000}, {"127.0.0.2", 1, -1, -1, 1000}}
-	if !top.Known || top.Partial || top.More != 0 || !slices.Equal(top.Clients, want) {
+	if !top.Known || top.More != 0 || !slices.Equal(top.Clients, want) {
 		t.Errorf("%+v, want %+v", top, want)
 	}
 }
