@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3"
@@ -90,12 +91,23 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// unserved opens IDs of a pool that does not answer, until a deadline. Only time that the machine does not take counts.
+func unserved(t *testing.T, c katsubushi.Config, cause error) (err error) {
+	t.Helper()
+	c.Store = redis.Leased("redis://127.0.0.1:1")
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a bubble begins before the layout's epoch
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
+		defer cancel()
+		_, err = katsubushi.Open(ctx, c)
+	})
+	return err
+}
+
 // What a caller sees while there is no store, and at the end.
 func TestWaits(t *testing.T) {
 	cause := errors.New("the request was cancelled")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
-	defer cancel()
-	_, err := katsubushi.Open(ctx, katsubushi.Config{Store: redis.Leased("redis://127.0.0.1:1")})
+	err := unserved(t, katsubushi.Config{}, cause)
 	for _, want := range []error{katsubushi.ErrUnready, context.DeadlineExceeded, cause} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v is not %v", err, want)
@@ -205,10 +217,8 @@ func TestOpenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	c := katsubushi.Config{Store: redis.Leased("redis://127.0.0.1:1"), Counters: counters}
-	if _, err := katsubushi.Open(ctx, c); !errors.Is(err, katsubushi.ErrUnready) {
+	c := katsubushi.Config{Counters: counters}
+	if err := unserved(t, c, nil); !errors.Is(err, katsubushi.ErrUnready) {
 		t.Fatal(err)
 	}
 	c.Store = static.Dir(t.TempDir(), 979)
