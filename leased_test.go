@@ -183,7 +183,9 @@ func TestCopiedProgram(t *testing.T) {
 				t.Errorf("the program had %d, and after a copy that asked too late %d", now, ids.Status().Workers())
 			}
 			log := out.String()
-			if strings.Count(log, "a copy of this process") != 1 || strings.Count(log, "state=serving") != 2 {
+			late := strings.Count(log, "state=serving was=degraded") // the store's answers, on a busy machine
+			served := strings.Count(log, "state=serving") - late
+			if strings.Count(log, "a copy of this process") != 1 || served != 2 {
 				t.Errorf("the log does not say so once, and that it had two worker ids: %s", log)
 			}
 		})

@@ -268,7 +268,7 @@ func takingTurns(p *place) {
 // elders: a script may start something and then become this process by exec.
 func elders(p *place) {
 	file := filepath.Join(p.dir, "pid")
-	script := strings.Join([]string{"sleep 30 >/dev/null 2>&1 & echo $! > " + file, `exec "$0" sh -c 'exit 4'`}, "\n")
+	script := strings.Join([]string{"sleep 3600 >/dev/null 2>&1 & echo $! > " + file, `exec "$0" sh -c 'exit 4'`}, "\n")
 	s := p.leaseBy("sh", "-c", script, os.Args[0])
 	s.code(4)
 	if pid := readPid(p.T, file); !alive(pid) {
