@@ -108,8 +108,12 @@ func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 		defer r.checkLeaks()
 		c := r.dial()
 		defer c.Close()
+		count := 50_000 // far more than any buffer
+		if m.name == "tinyuring" {
+			count /= 10 // it takes many turns
+		}
 		var in, want strings.Builder
-		for i := range 50_000 { // far more than any buffer
+		for i := range count {
 			fmt.Fprintf(&in, "echo %d\r\n", i)
 			fmt.Fprintf(&want, "%d\r\n", i)
 		}

@@ -32,6 +32,15 @@ func (r *rig) parked(asked int64, n int) {
 	})
 }
 
+// waits waits until the only session that waits has begun to: it was asked twice before its connection is parked, and
+// once more after a Wake.
+func (r *rig) waits(asked int64) {
+	r.t.Helper()
+	r.parked(asked, 2)
+	r.engine.Wake()
+	r.parked(asked, 3)
+}
+
 // A session that waits is asked again after a Wake, and also without one. What came before the wait is
 // sent before it; what comes behind is answered after it.
 func TestParkedConnectionIsAnswered(t *testing.T) {
