@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -17,12 +18,15 @@ type Layout struct {
 	WorkerBits   uint8
 	SequenceBits uint8
 	WorkerLow    bool // time, sequence, worker (Sonyflake's order) instead of time, worker, sequence
+	WorkerHigh   bool // worker, time, sequence: ids of one worker id are in the order of time, those of several are not
 }
 
 // Check returns what is wrong with the layout, or nil. All other methods need a layout that passes.
 func (l Layout) Check() error {
 	t, w, s := int(l.TimeBits), int(l.WorkerBits), int(l.SequenceBits)
 	switch {
+	case l.WorkerLow && l.WorkerHigh:
+		return errors.New("generator: a worker id both below and above the time")
 	case l.Unit < 1 || l.Unit > 60000:
 		return fmt.Errorf("generator: time unit of %d ms: 1 to 60000 allowed", l.Unit)
 	case t < 1 || s < 1:
@@ -75,8 +79,11 @@ func (l Layout) String() string {
 // name. Daemons with different fingerprints must not share worker ids. It has no spaces.
 func (l Layout) Fingerprint() string {
 	order := "time,worker,sequence"
-	if l.WorkerLow {
+	switch {
+	case l.WorkerLow:
 		order = "time,sequence,worker"
+	case l.WorkerHigh:
+		order = "worker,time,sequence"
 	}
 	return fmt.Sprintf("epoch=%d;unit=%dms;bits=%d/%d/%d;order=%s", l.Epoch, l.Unit, l.TimeBits, l.WorkerBits,
 		l.SequenceBits, order)
@@ -91,7 +98,7 @@ type Parts struct {
 
 // Decompose takes an id apart. It accepts every uint64 and ignores bits above the layout's.
 func (l Layout) Decompose(id uint64) Parts {
-	tick := id >> (l.WorkerBits + l.SequenceBits) & (1<<l.TimeBits - 1)
+	tick := id >> l.tickShift() & (1<<l.TimeBits - 1)
 	return Parts{
 		Time:     time.UnixMilli(l.Epoch + int64(tick)*l.Unit).UTC(),
 		Worker:   id >> l.workerShift() & l.MaxWorker(),
@@ -113,12 +120,22 @@ func (l Layout) Compose(p Parts) (uint64, error) {
 		return 0, fmt.Errorf("generator: sequence %d: 0 to %d allowed", p.Sequence, l.MaxSequence())
 	}
 	tick := uint64((ms - l.Epoch) / l.Unit)
-	return tick<<(l.WorkerBits+l.SequenceBits) | p.Worker<<l.workerShift() | p.Sequence<<l.sequenceShift(), nil
+	return tick<<l.tickShift() | p.Worker<<l.workerShift() | p.Sequence<<l.sequenceShift(), nil
+}
+
+func (l Layout) tickShift() uint8 {
+	if l.WorkerHigh {
+		return l.SequenceBits
+	}
+	return l.WorkerBits + l.SequenceBits
 }
 
 func (l Layout) workerShift() uint8 {
-	if l.WorkerLow {
+	switch {
+	case l.WorkerLow:
 		return 0
+	case l.WorkerHigh:
+		return l.TimeBits + l.SequenceBits
 	}
 	return l.SequenceBits
 }

@@ -17,6 +17,13 @@ func kayacDump(id uint64) (t time.Time, worker, sequence uint64) {
 	return epoch.Add(time.Duration(id/(1024*4096)) * time.Millisecond), id / 4096 % 1024, id % 4096
 }
 
+// front is Katsubushi with the worker id in front.
+func front() Layout {
+	l := Katsubushi()
+	l.Name, l.WorkerHigh = "", true
+	return l
+}
+
 func TestGoldenIDs(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -36,6 +43,8 @@ func TestGoldenIDs(t *testing.T) {
 		{"instagram, the article's example", Instagram(), 1387263000<<23 | 1341<<10 | 905,
 			Parts{Time: time.UnixMilli(1314220021721 + 1387263000), Worker: 31341 % 2000, Sequence: 5001 % 1024}},
 		{"instagram, the sign bit", Instagram(), 1 << 63, Parts{Time: time.UnixMilli(1314220021721 + 1<<40)}},
+		{"worker id in front, the last one", front(), 5<<53 | 1<<12 | 7,
+			Parts{Time: time.UnixMilli(1420070400001), Worker: 5, Sequence: 7}},
 		{"js53, the largest safe integer", JS53(), 1<<53 - 1,
 			Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 31, Sequence: 127}},
 	} {
@@ -149,7 +158,8 @@ func TestFingerprint(t *testing.T) {
 		"time":     func(l *Layout) { l.TimeBits-- },
 		"worker":   func(l *Layout) { l.WorkerBits-- },
 		"sequence": func(l *Layout) { l.SequenceBits-- },
-		"order":    func(l *Layout) { l.WorkerLow = true },
+		"low":      func(l *Layout) { l.WorkerLow = true },
+		"high":     func(l *Layout) { l.WorkerHigh = true },
 	} {
 		l := Katsubushi()
 		change(&l)
@@ -172,6 +182,7 @@ func TestCheckRefuses(t *testing.T) {
 		{Unit: 60000, TimeBits: 50, WorkerBits: 2, SequenceBits: 12},
 		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Epoch: math.MinInt64},
 		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Epoch: math.MaxInt64},
+		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12, WorkerLow: true, WorkerHigh: true},
 	} {
 		if l.Check() == nil {
 			t.Errorf("%+v passed", l)

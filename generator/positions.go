@@ -68,22 +68,22 @@ func NewPositions(c PositionsConfig) *Positions {
 	return &Positions{
 		c: c, unit: l.Unit * int64(time.Millisecond), epoch: l.Epoch * int64(time.Millisecond),
 		runAhead: int64(c.RunAhead), bits: l.SequenceBits, mask: l.MaxSequence(), linear: l.linear(),
-		ahead: l.positions(c.Ahead), tickShift: l.WorkerBits + l.SequenceBits, seqShift: l.sequenceShift(),
+		ahead: l.positions(c.Ahead), tickShift: l.tickShift(), seqShift: l.sequenceShift(),
 		stride: l.StrideOf(), node: c.Node << l.workerShift(),
 	}
 }
 
-func (l Layout) linear() bool { return l.WorkerLow || l.WorkerBits == 0 }
+func (l Layout) linear() bool { return l.WorkerLow || l.WorkerHigh || l.WorkerBits == 0 }
 
 // AtPosition returns the id of a worker id at a position.
 func (l Layout) AtPosition(position, worker uint64) uint64 {
-	return position>>l.SequenceBits<<(l.WorkerBits+l.SequenceBits) | position&l.MaxSequence()<<l.sequenceShift() |
+	return position>>l.SequenceBits<<l.tickShift() | position&l.MaxSequence()<<l.sequenceShift() |
 		worker<<l.workerShift()
 }
 
 // PositionOf returns the position of an id, whichever daemon issued it.
 func (l Layout) PositionOf(id uint64) uint64 {
-	return id>>(l.WorkerBits+l.SequenceBits)<<l.SequenceBits | id>>l.sequenceShift()&l.MaxSequence()
+	return id>>l.tickShift()&(1<<l.TimeBits-1)<<l.SequenceBits | id>>l.sequenceShift()&l.MaxSequence()
 }
 
 // StrideOf returns the distance of the ids of two neighbouring positions of a tick.
@@ -98,8 +98,14 @@ func (l Layout) InRow(runAhead time.Duration) uint64 {
 	return l.positions(runAhead)
 }
 
-// LastPosition returns the largest position.
-func (l Layout) LastPosition() uint64 { return 1<<(l.TimeBits+l.SequenceBits) - 1 }
+// lastTime is the last Unix ms whose ns a Positions can count, with its Ahead: in the year 2261.
+const lastTime = 9_200_000_000_000
+
+// LastPosition returns the largest position: in the last tick of the time field, but not after the year 2261.
+func (l Layout) LastPosition() uint64 {
+	ticks := min(1<<l.TimeBits, uint64(max(1, (lastTime-l.Epoch)/l.Unit)))
+	return ticks<<l.SequenceBits - 1
+}
 
 // positions returns how many positions there are in a time, at least those of one tick.
 func (l Layout) positions(d time.Duration) uint64 {

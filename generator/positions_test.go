@@ -24,13 +24,19 @@ type stand struct {
 
 const node = 7
 
+// Layouts that only segments have, with many and with few ids in a second.
+var (
+	nodeless = Layout{Unit: 1, TimeBits: 44, SequenceBits: 18}
+	inFront  = Layout{Unit: 1000, TimeBits: 33, WorkerBits: 10, SequenceBits: 8, WorkerHigh: true}
+)
+
 // newStand makes Positions whose block begins now, and is long.
 func newStand(t *testing.T, l Layout) *stand {
 	t.Helper()
 	s := &stand{l: l, moment: int64(time.Hour)}
 	s.set(time.UnixMilli(1_790_000_000_000))
-	s.Positions = NewPositions(PositionsConfig{Layout: l, Node: node, RunAhead: time.Second, Ahead: 3 * time.Second,
-		Moment: func() int64 { return s.moment }, Offset: &s.offset, Ring: func() { s.rung++ }})
+	s.Positions = NewPositions(PositionsConfig{Layout: l, Node: node & l.MaxWorker(), RunAhead: time.Second,
+		Ahead: 3 * time.Second, Moment: func() int64 { return s.moment }, Offset: &s.offset, Ring: func() { s.rung++ }})
 	return s
 }
 
@@ -56,7 +62,7 @@ func (s *stand) grant(t *testing.T, d time.Duration) {
 func TestPositionsRiseWhateverTheClockDoes(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		l := []Layout{Katsubushi(), Sonyflake(), JS53(), Instagram()}[rnd.IntN(4)]
+		l := []Layout{Katsubushi(), Sonyflake(), JS53(), Instagram(), nodeless, inFront}[rnd.IntN(6)]
 		s := newStand(t, l)
 		began := s.position(s.now())
 		hi, last, issued := began|l.MaxSequence(), uint64(0), uint64(0)
@@ -95,7 +101,7 @@ func TestPositionsRiseWhateverTheClockDoes(t *testing.T) {
 				t.Fatalf("seed %d: %d after %d", seed, first, last)
 			case whole && run.N != n || from+uint64(run.N-1) != to || from < began || to > hi:
 				t.Fatalf("seed %d: %d ids of %d: %d to %d, in a block up to %d", seed, run.N, n, from, to, hi)
-			case l.Decompose(first).Worker != node || l.Decompose(end).Worker != node:
+			case (l.Decompose(first).Worker^node)&l.MaxWorker() != 0 || l.Decompose(end).Worker != l.Decompose(first).Worker:
 				t.Fatalf("seed %d: %d and %d have other nodes", seed, first, end)
 			}
 			last, issued = end, issued+uint64(run.N)
@@ -104,7 +110,9 @@ func TestPositionsRiseWhateverTheClockDoes(t *testing.T) {
 			}
 		}
 		next, rest := s.Seal()
-		if at := l.PositionOf(last); next != at+1 || next+rest-1 != hi && next <= hi {
+		if at := l.PositionOf(last); at == hi && next == 0 {
+			continue // all of it was issued
+		} else if next != at+1 || next+rest-1 != hi && next <= hi {
 			t.Fatalf("seed %d: sealed at %d with %d left, after %d, up to %d", seed, next, rest, at, hi)
 		}
 		if _, err := s.Take(s.moment, 1); err != ErrSealed {
@@ -215,6 +223,26 @@ func TestARaiseFarAheadIsServed(t *testing.T) {
 	}
 }
 
+// The time field of a layout may go beyond what 64 bits of ns can count. Up to LastPosition ids are issued there.
+func TestTheLastPositions(t *testing.T) {
+	s := newStand(t, nodeless)
+	last := nodeless.LastPosition()
+	if at := nodeless.Decompose(last).Time.Year(); at != 2261 {
+		t.Fatal(at)
+	}
+	if err := s.Append(last-9, last); err != nil {
+		t.Fatal(err)
+	}
+	got := s.drain()
+	for range 10 {
+		s.moment += int64(time.Hour)
+		got += s.drain()
+	}
+	if _, err := s.Take(s.moment, 1); got != 10 || err != ErrEmpty || s.lastPosition() != last {
+		t.Error(got, err, s.lastPosition())
+	}
+}
+
 // lastPosition returns the last position.
 func (s *stand) lastPosition() uint64 { return s.l.PositionOf(s.Last()) }
 
@@ -320,7 +348,7 @@ func TestPositionsAllocateNothing(t *testing.T) {
 
 // The id of a position, and back, is that of Compose and Decompose, for all layouts.
 func TestPositionsOfIDs(t *testing.T) {
-	for _, l := range Layouts() {
+	for _, l := range append(Layouts(), nodeless, inFront) {
 		at := l.LastPosition() / 3
 		v := l.AtPosition(at, l.MaxWorker())
 		p := l.Decompose(v)
@@ -333,6 +361,8 @@ func TestPositionsOfIDs(t *testing.T) {
 		want uint64
 	}{
 		{Katsubushi(), 4096}, {Sonyflake(), 25600}, {Layout{Unit: 1, TimeBits: 41, SequenceBits: 20}, 1 << 20 * 1000},
+		{inFront, 256},
+		{Layout{Unit: 1, TimeBits: 41, WorkerBits: 9, SequenceBits: 12, WorkerHigh: true}, 4096 * 1000},
 	} {
 		if got := c.l.InRow(time.Second); got != c.want {
 			t.Error(c.l, got)

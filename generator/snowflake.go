@@ -85,7 +85,7 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 	}
 	s := &Snowflake{
 		epoch: l.Epoch, unit: l.Unit, seqBits: l.SequenceBits, seqMask: l.MaxSequence(),
-		worker: o.Worker << l.workerShift(), high: l.WorkerBits + l.SequenceBits, low: l.sequenceShift(),
+		worker: o.Worker << l.workerShift(), high: l.tickShift(), low: l.sequenceShift(),
 		random: o.RandomStart, layout: l, lo: o.Lo, hi: o.Hi,
 	}
 	first, end := l.window(o.Lo, o.Hi)

@@ -81,15 +81,15 @@ func (t *TextLayout) Fits(number uint64) bool { return uint64(t.time(number)) < 
 // time is the start of the tick, Unix ms.
 func (t *TextLayout) time(number uint64) int64 {
 	l := &t.layout
-	return l.Epoch + int64(number>>t.point&(1<<l.TimeBits-1))*l.Unit
+	return l.Epoch + int64(number>>l.tickShift()&(1<<l.TimeBits-1))*l.Unit
 }
 
 // Make makes the text id of a number of the layout that Fits.
 func (t *TextLayout) Make(number, random uint64) id.Run {
 	l, ms := &t.layout, uint64(t.time(number))
 	point := number
-	if !l.WorkerLow { // worker, sequence: swap them
-		point = number<<l.WorkerBits | number>>l.SequenceBits&(1<<l.WorkerBits-1)
+	if !l.WorkerLow { // it is not sequence, worker: make it so
+		point = number<<l.WorkerBits | number>>l.workerShift()&(1<<l.WorkerBits-1)
 	}
 	rest := point<<(64-t.point) | random>>t.point // the first 64 bits behind the time
 	switch t.kind {

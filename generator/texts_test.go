@@ -25,6 +25,7 @@ func textLayouts() []Layout {
 		Layout{Name: "wide", Epoch: 0, Unit: 1, TimeBits: 10, WorkerBits: 30, SequenceBits: 24},
 		Layout{Name: "narrow", Epoch: 946684800000, Unit: 60000, TimeBits: 40, WorkerBits: 0, SequenceBits: 1},
 		Layout{Name: "seconds", Epoch: -5000, Unit: 1000, TimeBits: 32, WorkerBits: 12, SequenceBits: 20, WorkerLow: true},
+		front(),
 	)
 }
 

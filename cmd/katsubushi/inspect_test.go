@@ -25,6 +25,12 @@ func TestInspect(t *testing.T) {
 			`{"id":"1212092628029698048","time":"2019-12-31T19:26:16.771Z","worker_id":327,"sequence":0,"kind":"snowflake"}` +
 				"\n"},
 		{[]string{"-layout", "sonyfake", "1"}, exitUsage, ""},
+		{[]string{"-layout", "time:44,sequence:18", "-json", "429164525386203142"}, exitOK, // PD's
+			`{"id":"429164525386203142","time":"2021-11-17T07:05:41.494Z","worker_id":0,"sequence":6,"kind":"snowflake"}` +
+				"\n"},
+		{[]string{"-layout", "node:4,time:32,sequence:20,unit:1s", "-json", "15293378082111565"}, exitOK,
+			`{"id":"15293378082111565","time":"2023-11-14T22:13:20Z","worker_id":3,"sequence":77,"kind":"snowflake"}` +
+				"\n"},
 		{[]string{"-json", "x", "0"}, exitUsage,
 			`{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0,"kind":"snowflake"}` + "\n"},
 		{nil, exitUsage, ""},

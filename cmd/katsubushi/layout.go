@@ -28,11 +28,11 @@ func layoutSettings(o *options) []setting {
 	}
 	return []setting{
 		{name: "layout", topic: topicLayout, def: names[0], field: "Layout",
-			help: "`name` of the id layout: " + strings.Join(names, ", "),
+			help: "`name` of the id layout: " + strings.Join(names, ", ") + "; or its segments, as in docs/LAYOUTS.md",
 			set: value{func(v string) (err error) {
-				o.layout.base, err = generator.LayoutByName(v)
-				if err != nil {
-					err = errors.New(strings.Join(names, ", ") + " allowed")
+				o.layout.base, err = generator.ParseLayout(v)
+				if err != nil && !strings.Contains(v, ":") {
+					err = errors.New(strings.Join(names, ", ") + " allowed, or " + generator.Segments)
 				}
 				return err
 			}, names}},

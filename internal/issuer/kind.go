@@ -73,6 +73,6 @@ func LayoutOf(def kinds.Definition, own generator.Layout) generator.Layout {
 	if def.Layout == "" {
 		return own
 	}
-	l, _ := generator.LayoutByName(def.Layout) // known, or it would not be a Definition
+	l, _ := generator.ParseLayout(def.Layout) // known, or it would not be a Definition
 	return l
 }

@@ -160,10 +160,14 @@ func (d *Definition) completeTimestamps(given map[string]bool) (problems []error
 				problems = append(problems, fmt.Errorf("%s= is for order=strict", option))
 			}
 		}
+		if strings.Contains(d.Layout, ":") { // each layout beside the daemon's own costs memory
+			problems = append(problems, fmt.Errorf("layout=%s: segments are for order=strict, else a name is needed", d.Layout))
+		}
 		return problems
 	}
+	l, err := generator.ParseLayout(d.Layout)
 	for _, option := range []string{"layout", "node"} {
-		if !given[option] {
+		if !given[option] && (option != "node" || err != nil || l.WorkerBits > 0) {
 			problems = append(problems, fmt.Errorf("order=strict: %s= is needed too", option))
 		}
 	}
@@ -171,7 +175,6 @@ func (d *Definition) completeTimestamps(given map[string]bool) (problems []error
 	if !given["ahead"] {
 		d.Time.Ahead = counter.DefaultAhead
 	}
-	l, err := generator.LayoutByName(d.Layout)
 	if err != nil { // told already
 		return problems
 	}
@@ -217,7 +220,10 @@ func (d Definition) String() string {
 		b.WriteString(" layout=" + d.Layout)
 	}
 	if d.Timed() {
-		b.WriteString(" order=strict node=" + strconv.FormatUint(d.Time.Node, 10))
+		b.WriteString(" order=strict")
+		if IDLayout(d.Definition).WorkerBits > 0 {
+			b.WriteString(" node=" + strconv.FormatUint(d.Time.Node, 10))
+		}
 		if d.Time.Ahead != counter.DefaultAhead {
 			b.WriteString(" ahead=" + d.Time.Ahead.String())
 		}

@@ -78,7 +78,9 @@ func TestAllThatIsWrongWithALine(t *testing.T) {
 		{"0123 uuid4", []string{`the name "0123": id, and names of digits alone, stand for the default kind`}},
 		{"_other uuid4", []string{`the name "_other": /metrics uses it for the names beyond the first thousand`}},
 		{"a uuid4 start=1 x", []string{`"start=1": uuid4 has no options`, `"x": uuid4 has no options`}},
-		{"a snowflake layout=mine", []string{`"layout=mine": katsubushi, twitter, instagram, sonyflake, js53 allowed`}},
+		{"a snowflake layout=mine", []string{`"layout=mine": katsubushi, twitter, instagram, sonyflake, js53 allowed, or ` +
+			`with order=strict segments such as time:44,sequence:18 or ` +
+			`node:10,time:41,sequence:12,epoch:1420070400000,unit:1ms`}},
 		{"a snowflake start=1", []string{`"start=1": snowflake has the options layout= order= node= ahead=`}},
 		{"a sequence first=1 order", []string{
 			`"first=1": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`,
@@ -195,6 +197,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("orders sequence start=1 step=2 offset=1 max=99 order=strict batch=5")
 	f.Add("old snowflake layout=instagram")
 	f.Add("{a}:b uuid7")
+	f.Add("tx snowflake layout=sonyflake order=strict node=9")
+	f.Add("tx snowflake layout=epoch:0,node:3,time:41,sequence:12 order=strict node=5 ahead=2s")
 	f.Add("id sequence start=9223372036854775807 step=9223372036854775807 offset=1")
 	f.Fuzz(func(t *testing.T, line string) {
 		d, err := Parse(line)
@@ -207,7 +211,7 @@ func FuzzParse(f *testing.F) {
 		if again, err := Parse(d.String()); err != nil || again != d {
 			t.Errorf("%q: %q becomes %+v, %v", line, d, again, err)
 		}
-		if d.Kind != Sequence {
+		if !d.Recorded() {
 			if (d.Definition != counter.Definition{Name: d.Name}) {
 				t.Errorf("%q: %+v", line, d)
 			}
@@ -224,11 +228,15 @@ func FuzzParse(f *testing.F) {
 // A snowflake with order=strict: all that is wrong with it at once, and what is right is said again in the same words.
 func TestStrictTimestamps(t *testing.T) {
 	for line, want := range map[string][]string{
-		"tx snowflake order=strict ahead=9s":                       {"1s to 5s", "layout= is needed", "node= is needed"},
-		"tx snowflake layout=katsubushi order=strict node=1024":    {"node=1024: layout katsubushi has 0 to 1023"},
-		"tx snowflake layout=katsubushi node=1 ahead=2s":           {"node= is for order", "ahead= is for order"},
-		"tx snowflake layout=katsubushi order=strict node=x":       {"a worker id of the layout"},
-		"tx snowflake layout=none order=strict node=1 ahead=1500u": {"js53 allowed", "whole milliseconds"},
+		"tx snowflake order=strict ahead=9s":                                 {"1s to 5s", "layout= is needed", "node= is"},
+		"tx snowflake layout=katsubushi order=strict node=1024":              {"node=1024: layout katsubushi has 0 to 1023"},
+		"tx snowflake layout=katsubushi node=1 ahead=2s":                     {"node= is for order", "ahead= is for order"},
+		"tx snowflake layout=katsubushi order=strict node=x":                 {"a worker id of the layout"},
+		"tx snowflake layout=none order=strict node=1 ahead=1500u":           {"js53 allowed", "whole milliseconds"},
+		"tx snowflake layout=time:44,sequence:18":                            {"segments are for order=strict"},
+		"tx snowflake layout=time:44,sequence:18 order=strict node=1":        {"node=1: layout time:44,sequence:18 has 0"},
+		"tx snowflake layout=time:44,node:5,sequence:9 order=strict":         {"node= is needed"},
+		"tx snowflake layout=time:44,step:2,sequence:9 order=strict node=99": {`"step:2": segments such as`},
 	} {
 		_, err := Parse(line)
 		for _, text := range want {
@@ -240,6 +248,10 @@ func TestStrictTimestamps(t *testing.T) {
 	for _, line := range []string{
 		"tx snowflake layout=katsubushi order=strict node=1023",
 		"tx snowflake layout=sonyflake order=strict node=0 ahead=2.5s",
+		"tx snowflake layout=time:44,sequence:18 order=strict",
+		"tx snowflake layout=time:40,node:10,sequence:13 order=strict node=5",
+		"tx snowflake layout=node:10,time:41,sequence:12,epoch:1420070400000 order=strict node=5",
+		"tx snowflake layout=time:33,sequence:16,node:12,unit:1s order=strict node=5",
 	} {
 		d, err := Parse(line)
 		if err != nil || d.String() != line || !d.Recorded() || d.Check() != nil || Declared(d.Definition) != d {
@@ -254,6 +266,16 @@ func TestStrictTimestamps(t *testing.T) {
 			if IDOf(d.Definition, got) < id || IDOf(d.Definition, got-1) >= id {
 				t.Errorf("%s: the first position from %d on is not %d", line, id, got)
 			}
+		}
+	}
+	same, err := Parse("tx snowflake layout=unit:1ms,time:41,node:10,sequence:12,epoch:1420070400000 order=strict node=5")
+	if err != nil || same.Time.Layout != "katsubushi" {
+		t.Errorf("%+v, %v", same, err)
+	}
+	front, _ := Parse("tx snowflake layout=node:10,time:41,sequence:12 order=strict node=5")
+	for id, want := range map[uint64]uint64{4<<53 | 9<<40: front.Start, 6 << 53: front.Max + 1, 5<<53 | 77: 77} {
+		if got := ValueOf(front.Definition, id); got != want {
+			t.Errorf("the node in front: %d is at %d, not %d", id, got, want)
 		}
 	}
 	free, err := Parse("tx snowflake layout=katsubushi order=free")

@@ -105,13 +105,15 @@ func setOnLoss(d *Definition, value string) error {
 }
 
 func setLayout(d *Definition, value string) error {
-	if _, err := generator.LayoutByName(value); err != nil {
+	l, err := generator.ParseLayout(value)
+	if err == nil {
+		d.Layout = l.Name
+	} else if !strings.Contains(value, ":") {
 		var names []string
 		for _, l := range generator.Layouts() {
 			names = append(names, l.Name)
 		}
-		return errors.New(strings.Join(names, ", ") + " allowed")
+		err = errors.New(strings.Join(names, ", ") + " allowed, or with order=strict " + generator.Segments)
 	}
-	d.Layout = value
-	return nil
+	return err
 }

@@ -17,7 +17,7 @@ func Declared(d counter.Definition) Definition {
 
 // IDLayout returns the layout of the ids of a sequence of timestamps.
 func IDLayout(d counter.Definition) generator.Layout {
-	l, _ := generator.LayoutByName(d.Time.Layout) // known, or nobody would have recorded it
+	l, _ := generator.ParseLayout(d.Time.Layout) // known, or nobody would have recorded it
 	return l
 }
 
@@ -36,6 +36,12 @@ func ValueOf(d counter.Definition, id uint64) uint64 {
 	}
 	l := IDLayout(d)
 	position := l.PositionOf(id)
+	switch worker := l.Decompose(id).Worker; {
+	case l.WorkerHigh && worker < d.Time.Node: // of another node's ids all are smaller, or none
+		return d.Start
+	case l.WorkerHigh && worker > d.Time.Node:
+		return d.Max + 1
+	}
 	if !l.WorkerLow && l.Decompose(id).Worker != d.Time.Node { // another node's id: in that tick all, or none
 		position &^= l.MaxSequence()
 	}

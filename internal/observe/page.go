@@ -348,7 +348,7 @@ func (o *Observer) otherLayouts() (list []generator.Layout) {
 		if g.Layout == "" {
 			continue
 		}
-		l, err := generator.LayoutByName(g.Layout)
+		l, err := generator.ParseLayout(g.Layout)
 		if err == nil && l != o.c.Windows.Layout && !slices.Contains(list, l) {
 			list = append(list, l)
 		}

@@ -329,8 +329,11 @@ func (d *document) details() []fact {
 
 // bitsOf says how many bits the parts of an id have, in their order.
 func bitsOf(l generator.Layout) string {
-	if l.WorkerLow {
+	switch {
+	case l.WorkerLow:
 		return fmt.Sprintf("time %d, sequence %d, worker %d", l.TimeBits, l.SequenceBits, l.WorkerBits)
+	case l.WorkerHigh:
+		return fmt.Sprintf("worker %d, time %d, sequence %d", l.WorkerBits, l.TimeBits, l.SequenceBits)
 	}
 	return fmt.Sprintf("time %d, worker %d, sequence %d", l.TimeBits, l.WorkerBits, l.SequenceBits)
 }

@@ -76,12 +76,18 @@ func (v *View) read(x inspect.ID, l generator.Layout) reading {
 		value, _ := strconv.ParseUint(x.Text, 10, 64)
 		digits := fmt.Sprintf("%064b", value)
 		part := func(name string, n uint8) {
+			if name == "worker" && n == 0 {
+				return
+			}
 			r.Bits = append(r.Bits, fact{name, digits[:n]})
 			digits = digits[n:]
 		}
 		part("rest", 64-l.TimeBits-l.WorkerBits-l.SequenceBits)
+		if l.WorkerHigh {
+			part("worker", l.WorkerBits)
+		}
 		part("tick", l.TimeBits)
-		if !l.WorkerLow {
+		if !l.WorkerLow && !l.WorkerHigh {
 			part("worker", l.WorkerBits)
 		}
 		part("sequence", l.SequenceBits)

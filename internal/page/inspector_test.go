@@ -84,8 +84,8 @@ func TestInspectorRefuses(t *testing.T) {
 
 // TestBits: the parts of the 64 bits, in the order of the layout.
 func TestBits(t *testing.T) {
-	for _, name := range []string{"katsubushi", "sonyflake"} {
-		l, err := generator.LayoutByName(name)
+	for _, name := range []string{"katsubushi", "sonyflake", "node:10,time:42,sequence:11"} {
+		l, err := generator.ParseLayout(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +102,12 @@ func TestBits(t *testing.T) {
 		first := 64 - len(worker.value) - len(sequence.value)
 		rest := first - int(l.TimeBits)
 		want := []fact{{"rest", digits[:rest]}, {"tick", digits[rest:first]}, worker, sequence}
-		if l.WorkerLow {
+		switch {
+		case l.WorkerLow:
 			want[2], want[3] = sequence, worker
+		case l.WorkerHigh:
+			end := rest + len(worker.value)
+			want = []fact{want[0], worker, {"tick", digits[end : end+int(l.TimeBits)]}, sequence}
 		}
 		if got := a.Readings[0].Bits; !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
