@@ -42,6 +42,11 @@ type Condition struct {
 	Leader     string // of strict order: an address, "this daemon" or "none"
 	Last, Left int64
 	DaysLeft   float64 // 0 = this daemon does not know
+
+	// Of timestamps that this daemon leads: the largest id that may be issued without another write, and how far the last
+	// one is ahead of the clock.
+	Hi       uint64
+	Distance time.Duration
 }
 
 const lastStat, leftStat, hiStat = "last", "left", "hi"

@@ -410,7 +410,7 @@ func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 		Help: "Values that another daemon, the leader, issued for clients of this one.",
 	})
 	if s.c.Definition.Timed() {
-		figures(emit, st.term)
+		c.figures(emit, st.term)
 	}
 	emit(figure.Figure{
 		Stat: "set_back", Metric: "generator_set_back_total", Value: s.setBacks.Load(), Count: true,
@@ -420,20 +420,18 @@ func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 	return c
 }
 
-// figures emits what only timestamps have. term is nil while this daemon does not lead.
-func figures(emit func(figure.Figure), term *Sequence) {
-	var hi uint64
-	var distance time.Duration
+// figures emits what only timestamps have, and notes it. term is nil while this daemon does not lead.
+func (c *Condition) figures(emit func(figure.Figure), term *Sequence) {
 	if term != nil {
 		p := term.values.(*generator.Positions)
-		hi, distance = p.Hi(), max(p.Distance(), 0)
+		c.Hi, c.Distance = p.Hi(), max(p.Distance(), 0)
 	}
 	emit(figure.Figure{
-		Stat: hiStat, Metric: "generator_hi", Value: int64(hi),
+		Stat: hiStat, Metric: "generator_hi", Value: int64(c.Hi),
 		Help: "Largest id of strict timestamps that may be issued without another write; 0 on daemons that do not lead.",
 	})
 	emit(figure.Figure{
-		Stat: "distance_ms", Metric: "generator_distance_seconds", Value: distance,
+		Stat: "distance_ms", Metric: "generator_distance_seconds", Value: c.Distance,
 		Help: "How far the last timestamp is ahead of the clock, on the daemon that leads.",
 	})
 }

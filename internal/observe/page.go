@@ -336,6 +336,10 @@ func (o *Observer) pageNames(now int64) (list []page.Name) {
 			c := r.Figures(func(figure.Figure) {})
 			n.Sequence = &page.Sequence{Order: c.Order, Leader: c.Leader, Last: c.Last, Left: c.Left,
 				DaysLeft: c.DaysLeft, Hidden: o.c.Front.HasLogins()}
+			if g.Timed() {
+				n.Sequence.Timed = &page.Timed{Layout: issuer.LayoutOf(g.Definition, o.c.Windows.Layout), Node: g.Time.Node,
+					Hi: c.Hi, Distance: c.Distance}
+			}
 		}
 		list = append(list, n)
 	}

@@ -59,7 +59,7 @@ func inspectText(v *View, pasted string) *answer {
 	value, _ := strconv.ParseUint(text, 10, 64)
 	for _, n := range v.Names {
 		q := n.Sequence
-		if q != nil && !q.Hidden && value > 0 && q.Last > 0 && value <= uint64(q.Last) && len(a.Values) < maxValues {
+		if q != nil && !q.Hidden && q.has(value) && len(a.Values) < maxValues {
 			a.Values = append(a.Values, n.Name)
 		}
 	}

@@ -141,6 +141,21 @@ type Sequence struct {
 	Left     int64
 	DaysLeft float64 // 0 = this daemon does not know; farAway or more = it lasts
 	Leader   string  // of strict order: an address, "this daemon" or "none"
+	Timed    *Timed  // nil = its values are plain numbers
+}
+
+// Timed is what only timestamps have.
+type Timed struct {
+	Layout   generator.Layout
+	Node     uint64
+	Hi       uint64        // the largest id that may be issued without another write; 0 = this daemon does not lead
+	Distance time.Duration // how far the last id is ahead of the clock
+}
+
+// has reports whether a number may be a value that was issued.
+func (q *Sequence) has(value uint64) bool {
+	return value > 0 && q.Last > 0 && value <= uint64(q.Last) &&
+		(q.Timed == nil || q.Timed.Layout.Decompose(value).Worker == q.Timed.Node)
 }
 
 // last is the last value of a sequence, if it is shown.
@@ -158,6 +173,14 @@ func (q *Sequence) lasts() string {
 		values = ""
 	}
 	switch {
+	case q.Timed != nil && q.Timed.Hi == 0:
+		return ""
+	case q.Timed != nil:
+		text := span(q.Timed.Distance.Round(time.Millisecond)) + " ahead of the clock"
+		if !q.Hidden {
+			text += ", recorded up to " + number(q.Timed.Hi)
+		}
+		return text
 	case q.DaysLeft == 0:
 		return "–" // its leader knows
 	case q.DaysLeft >= farAway:

@@ -1,0 +1,239 @@
+package daemon
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+const txLine = "tx snowflake layout=katsubushi order=strict node=1000"
+
+// one sends a request, and returns the first line of its answer, or of a VALUE or $N the line behind it.
+func one(t *testing.T, address, request string) string {
+	t.Helper()
+	c := dial(t, address)
+	defer c.Close()
+	io.WriteString(c, request)
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	if strings.HasPrefix(line, "VALUE ") || strings.HasPrefix(line, "$") {
+		line, err = r.ReadString('\n')
+	}
+	if err != nil {
+		t.Fatalf("%q: %v", request, err)
+	}
+	return strings.Trim(line, ":\r\n")
+}
+
+// What the status page and /metrics show of timestamps on the daemon that leads them and on one that does not: the last
+// id, up to which one it may issue without another write, and how far ahead of the clock the last one is.
+func TestWhatOperatorsSeeOfTimestamps(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	fleet := func(c *Config) {
+		c.Counters.URL, c.MaxWait, c.Definitions = etcdtest.URL(t, m), patience, txLine
+		c.HTTPPort = redistest.FreePort(t)
+	}
+	leads, there := run(t, fleet)
+	one(t, there, "get tx\r\n")
+	follows, here := run(t, fleet)
+	last, err := strconv.ParseUint(one(t, here, "get tx\r\n"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(d *Daemon) *page.Sequence {
+		t.Helper()
+		for _, n := range d.observer.View().Names {
+			if n.Name == "tx" && n.Kind == "snowflake" && n.Sequence != nil && n.Sequence.Timed != nil {
+				return n.Sequence
+			}
+		}
+		t.Fatalf("%+v", d.observer.View().Names)
+		return nil
+	}
+	a, b := of(leads), of(follows)
+	if a.Order != "strict" || a.Leader != "this daemon" || uint64(a.Last) != last || a.Timed.Hi <= last ||
+		a.Timed.Hi&4095 != 4095 || generator.Katsubushi().Decompose(a.Timed.Hi).Worker != 1000 {
+		t.Errorf("the leader shows %+v %+v, last %d", a, a.Timed, last)
+	}
+	if b.Order != "strict" || b.Leader != there || b.Timed.Hi != 0 || b.Timed.Distance != 0 {
+		t.Errorf("the other one shows %+v %+v", b, b.Timed)
+	}
+	url := "http://" + leads.services.Addresses()[0].At.String()
+	text := func(path string) string {
+		_, s := fetch(t, url+path, "text/plain")
+		return strings.ReplaceAll(s, ",", "")
+	}
+	if s := text("/"); !strings.Contains(s, strconv.FormatUint(last, 10)) || !strings.Contains(s, "ahead of the clock") ||
+		!strings.Contains(s, "recorded up to "+strconv.FormatUint(a.Timed.Hi, 10)) {
+		t.Errorf("the page: %s", s)
+	}
+	for v, is := range map[uint64]bool{last: true, last + 1<<22: false, last - 1<<15: false} {
+		if s := text(fmt.Sprint("/?id=", v)); strings.Contains(s, "value of the sequence") != is {
+			t.Errorf("the inspector says of %d, after %d: %s", v, last, s)
+		}
+	}
+	for d, figures := range map[*Daemon]map[string]uint64{
+		leads:   {"last": last, "hi": of(leads).Timed.Hi, "distance_seconds": 0},
+		follows: {"hi": 0, "distance_seconds": 0},
+	} {
+		all := strings.Join(d.metricLines(), "\n")
+		for name, want := range figures {
+			_, value, _ := strings.Cut(all, "katsubushi_generator_"+name+`{generator="tx",kind="snowflake"} `)
+			value, _, _ = strings.Cut(value, "\n")
+			if got, err := strconv.ParseFloat(value, 64); err != nil || got != float64(want) {
+				t.Errorf("/metrics: %s is %q, not %d", name, value, want)
+			}
+		}
+	}
+}
+
+// An operator raises, lists and retires timestamps on a daemon that does not lead them.
+func TestAnOperatorChangesTimestamps(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	fleet := func(c *Config) { c.Counters.URL, c.MaxWait, c.Definitions = etcdtest.URL(t, m), patience, txLine }
+	_, there := run(t, fleet)
+	before, _ := strconv.ParseUint(one(t, there, "get tx\r\n"), 10, 64)
+	follows, here := run(t, fleet)
+	one(t, here, "get tx\r\n")
+	l := generator.Katsubushi()
+	floor, err := l.Compose(generator.Parts{Time: time.Now().Add(700 * time.Millisecond), Worker: 1000, Sequence: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown struct {
+		Next, Floor uint64 `json:",string"`
+		Definition  string
+		Until       time.Time
+		Unconfirmed []string
+	}
+	raise := fmt.Sprintf("POST /generators/tx/raise?at_least=%d", floor)
+	status, answer := follows.administer(t, raise)
+	if err := json.Unmarshal([]byte(answer), &shown); status != 200 || err != nil || shown.Floor != floor ||
+		shown.Next < floor || shown.Definition != txLine || shown.Unconfirmed != nil {
+		t.Fatalf("%d %s, %+v, %v", status, answer, shown, err)
+	}
+	last := before
+	for _, at := range []string{there, here} { // the leader has confirmed it
+		v, err := strconv.ParseUint(one(t, at, "get tx\r\n"), 10, 64)
+		if err != nil || v < floor || v <= last {
+			t.Errorf("%d after %d, raised to %d, %v", v, last, floor, err)
+		}
+		last = v
+	}
+	if status, answer := follows.administer(t, raise); status != 409 || !strings.Contains(answer, "is not above") {
+		t.Error(status, answer)
+	}
+	status, answer = follows.administer(t, "GET /generators/tx")
+	if err := json.Unmarshal([]byte(answer), &shown); status != 200 || err != nil || !shown.Until.Equal(l.Decompose(shown.Next).Time) || shown.Next <= last {
+		t.Errorf("%d %s, %v", status, answer, err)
+	}
+	if status, answer := follows.administer(t, "DELETE /generators/tx?force=true"); status != 200 ||
+		!strings.Contains(answer, `"retired"`) {
+		t.Error(status, answer)
+	}
+	for _, at := range []string{there, here} {
+		await(t, "it is retired", func() bool { return one(t, at, "get tx\r\n") == "SERVER_ERROR sequence tx is retired" })
+		says := one(t, at, "*2\r\n$4\r\nINCR\r\n$2\r\ntx\r\n")
+		if says != "-ERR sequence tx is retired" && (at == there || says != fmt.Sprintf("-MOVED %d %s", id.Slot("tx"), there)) {
+			t.Errorf("%q", says)
+		}
+	}
+	raise = fmt.Sprintf("POST /generators/tx/raise?at_least=%d", last+1<<30)
+	if status, answer := follows.administer(t, raise); status != 409 || !strings.Contains(answer, "retired") {
+		t.Error(status, answer)
+	}
+}
+
+// A user without the right gets no timestamp on any port, and takes none from those who may.
+func TestTimestampsNeedARight(t *testing.T) {
+	t.Parallel()
+	d, address := run(t, func(c *Config) {
+		c.AuthFile = authFile(t, "ann:secret:tx=get,incr", "bob:hidden:tx=get;tz=incr", "eve:third:tz=get,incr")
+		c.HTTPPort, c.Counters.Dir, c.AnyDisk, c.MaxWait = redistest.FreePort(t), t.TempDir(), true, patience
+		c.Definitions = txLine
+	})
+	passwords := map[string]string{"ann": "secret", "bob": "hidden", "eve": "third"}
+	say := func(user, request string) string { // memcached's protocol, or Redis's
+		t.Helper()
+		c := dial(t, address)
+		defer c.Close()
+		login := user + " " + passwords[user]
+		if request[0] == '*' {
+			fmt.Fprintf(c, "*3\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(user), user, len(passwords[user]),
+				passwords[user])
+		} else {
+			fmt.Fprintf(c, "set x 0 0 %d\r\n%s\r\n", len(login), login)
+		}
+		r := bufio.NewReader(c)
+		if line, err := r.ReadString('\n'); line != "STORED\r\n" && line != "+OK\r\n" {
+			t.Fatalf("%s does not log in: %q, %v", user, line, err)
+		}
+		io.WriteString(c, request)
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	overBinary := func(user string) string {
+		t.Helper()
+		c := dial(t, address)
+		defer c.Close()
+		plain := "\x00" + user + "\x00" + passwords[user]
+		io.WriteString(c, "\x80\x21\x00\x05\x00\x00\x00\x00\x00\x00\x00"+string(rune(5+len(plain)))+
+			strings.Repeat("\x00", 12)+"PLAIN"+plain)
+		io.WriteString(c, "\x80\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02"+strings.Repeat("\x00", 12)+"tx")
+		answer := make([]byte, 24+len("Authenticated")+24)
+		if _, err := io.ReadFull(c, answer); err != nil {
+			t.Fatal(err)
+		}
+		if status := answer[24+13+7]; status != 0 {
+			return fmt.Sprintf("not permitted: status %#x", status)
+		}
+		return "given"
+	}
+	overHTTP := func(user, target string) string {
+		status, says := d.ask(t, "HTTP", user, passwords[user], "GET "+target, "")
+		if status == 200 {
+			return "given"
+		}
+		return fmt.Sprint(status, " ", says)
+	}
+	type ask struct{ what, right string }
+	asks := []ask{{"get tx\r\n", "get"}, {"gets tx tx\r\n", "get"}, {"mg tx v\r\n", "get"}, {"gat 0 tx\r\n", "get"},
+		{"ids 3 tx\r\n", "get"}, {"incr tx 2\r\n", "incr"}, {"ma tx v\r\n", "incr"},
+		{"*2\r\n$3\r\nGET\r\n$2\r\ntx\r\n", "get"}, {"*2\r\n$4\r\nMGET\r\n$2\r\ntx\r\n", "get"},
+		{"*2\r\n$4\r\nINCR\r\n$2\r\ntx\r\n", "incr"}, {"*3\r\n$6\r\nINCRBY\r\n$2\r\ntx\r\n$1\r\n5\r\n", "incr"},
+		{"binary", "get"}, {"/id/tx", "get"}, {"/ids/tx?n=3", "get"}}
+	for user, rights := range map[string]string{"ann": "get incr", "bob": "get", "eve": ""} {
+		for _, a := range asks {
+			before, says := d.figure(t, "tx:issued"), ""
+			switch {
+			case a.what == "binary":
+				says = overBinary(user)
+			case a.what[0] == '/':
+				says = overHTTP(user, a.what)
+			default:
+				says = say(user, a.what)
+			}
+			refused := strings.Contains(says, "not permitted") || strings.Contains(says, "NOPERM")
+			took := d.figure(t, "tx:issued") - before
+			if may := strings.Contains(rights, a.right); refused == may || may != (took > 0) || !may && !refused {
+				t.Errorf("%s asks %q: %q, and %d ids were issued", user, a.what, says, took)
+			}
+		}
+	}
+}
