@@ -24,7 +24,9 @@ type onlyBoard struct {
 	leader.State
 	revision int64
 	failing  int
-	stolen   int // the group to take away; -1 = none
+	stolen   int              // the group to take away; -1 = none
+	others   []leader.NodeKey // other daemons, which write their time of day each time that this one does
+	ahead    time.Duration    // their clocks' of this one's
 }
 
 func (b *onlyBoard) Commit(_ context.Context, c leader.Change) (bool, leader.State, error) {
@@ -46,6 +48,10 @@ func (b *onlyBoard) Commit(_ context.Context, c leader.Change) (bool, leader.Sta
 	}
 	if c.Put != nil {
 		b.Nodes = []leader.NodeKey{{Node: *c.Put, Revision: b.revision}}
+		for _, o := range b.others {
+			o.Revision, o.Stamp = b.revision, time.Now().Add(b.ahead).UnixMilli()
+			b.Nodes = append(b.Nodes, o)
+		}
 	}
 	if c.Drop != nil {
 		b.Nodes = nil
@@ -214,4 +220,58 @@ func TestTheSlotsOfTimestamps(t *testing.T) {
 		{First: a, Last: a}}) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// A daemon whose clock is away from those of two others is not ready, says by how much, and leads no timestamps. From
+// when it is right again, it is ready.
+func TestReadinessOfAWrongClock(t *testing.T) {
+	for ahead, want := range map[time.Duration]string{
+		-time.Hour: "its clock is 1h0m0s ahead of", 20 * time.Second: "its clock is 20s behind the", time.Second: "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &onlyBoard{stolen: -1, others: []leader.NodeKey{{Node: leader.Node{ID: "x", Redis: "x:1"}},
+				{Node: leader.Node{ID: "y", Redis: "y:1"}}}}
+			began := time.Now()
+			e := &election{forward: newForwarders()}
+			r := leader.NewRunner(leader.Config{
+				Me: leader.Node{ID: "me", Redis: "h:1"}, Board: b, Clock: func() int64 { return int64(time.Since(began)) + 1 },
+				Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
+				Wall: func() int64 { return time.Now().UnixNano() },
+			})
+			group := leader.TimedGroupOf("tx")
+			r.SetTimed(group)
+			e.runner.Store(r)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- r.Run(ctx) }()
+			defer func() {
+				cancel()
+				<-ended
+			}()
+			says := func(want string) {
+				t.Helper()
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				err := e.ready()
+				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("%v ahead: %v, want %q", ahead, err, want)
+				}
+				if leads := r.Until(group) != 0; leads == (want != "") {
+					t.Errorf("%v ahead: it leads: %v", ahead, leads)
+				}
+			}
+			says("")
+			b.set(ahead)
+			says(want)
+			b.set(0)
+			says("")
+		})
+	}
+}
+
+// set sets how far ahead the others' clocks are.
+func (b *onlyBoard) set(ahead time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ahead = ahead
 }
