@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +48,19 @@ func readClocks() Clocks {
 		return processClocks()
 	}
 	wall := time.Now()
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return Clocks{Wall: wall.UnixMilli(), Boot: t.Nano() / int64(time.Millisecond),
-		BootID: strings.TrimSpace(string(boot))}
+	return Clocks{Wall: wall.UnixMilli(), Boot: t.Nano() / int64(time.Millisecond), BootID: bootID()}
+}
+
+// bootID is read anew each time: a process that was restored from a checkpoint may be in another boot than the one it
+// began in. It makes plain system calls, because package os hands the file to the runtime's poller, and that wakes a
+// thread.
+func bootID() string {
+	fd, err := unix.Open("/proc/sys/kernel/random/boot_id", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 64)
+	n, _ := unix.Read(fd, b)
+	return strings.TrimSpace(string(b[:max(n, 0)]))
 }

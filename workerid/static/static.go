@@ -193,24 +193,26 @@ func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 		return nil, err
 	}
 	results := make([]workerid.Result, len(held))
-	var wg sync.WaitGroup
-	for i, g := range held {
-		if i == len(held)-1 { // the last, or only one, needs no goroutine
-			results[i] = s.extend(ctx, g)
-			break
+	var waiting sync.WaitGroup
+	var taken atomic.Int64
+	var work func()
+	work = func() { // most often all in one goroutine; when one has to wait, another goes on with the rest
+		for i := taken.Add(1) - 1; i < int64(len(held)); i = taken.Add(1) - 1 {
+			results[i] = s.extend(ctx, held[i], sync.OnceFunc(func() { waiting.Go(work) }))
 		}
-		wg.Go(func() { results[i] = s.extend(ctx, g) })
 	}
-	wg.Wait()
+	work()
+	waiting.Wait()
 	return results, nil
 }
 
-func (s *Store) extend(ctx context.Context, g workerid.Grant) workerid.Result {
+// extend calls waits before it waits for the disk.
+func (s *Store) extend(ctx context.Context, g workerid.Grant, waits func()) workerid.Result {
 	w := s.workers[g.Worker]
 	if w == nil {
 		return workerid.Result{Err: workerid.ErrLost}
 	}
-	hi, err := w.extend(ctx, g)
+	hi, err := w.extend(ctx, g, waits)
 	return workerid.Result{Grant: workerid.Grant{Worker: g.Worker, Owner: g.Owner, Lo: g.Hi + 1, Hi: hi}, Err: err}
 }
 

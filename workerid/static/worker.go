@@ -244,7 +244,7 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 // holds reports whether g is what was granted here, as far as its holder knows.
 func (w *worker) holds(g workerid.Grant) bool { return w.held && g == w.holder }
 
-func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err error) {
+func (w *worker) extend(ctx context.Context, g workerid.Grant, waits func()) (hi int64, err error) {
 	var waited *push
 	for {
 		now := w.c.Now()
@@ -252,6 +252,7 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err er
 			return 0, err
 		}
 		if !w.sees() {
+			waits()
 			if err := w.regain(ctx, g); err != nil {
 				return 0, err
 			}
@@ -267,6 +268,7 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err er
 		if waited = wait; wait.isOver() {
 			continue
 		}
+		waits()
 		select {
 		case <-wait.done:
 		case <-ctx.Done():
@@ -303,15 +305,15 @@ func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, 
 
 // push begins to move the mark ahead if a tenth of the reserve is used up.
 func (w *worker) push(now int64) (start func(), err error) {
-	c := w.c.Clocks()
 	if !w.pushing.isOver() {
-		w.stalled(c, now)
+		w.stalled(w.c.Clocks(), now)
 		return nil, nil
 	}
 	mark := max(now+w.reserve, w.highWater)
 	if ahead := w.highWater - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
 		return nil, nil
 	}
+	c := w.c.Clocks()
 	if err := w.guard.check(c, now); err != nil {
 		return nil, err
 	}
