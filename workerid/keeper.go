@@ -11,7 +11,7 @@ import (
 )
 
 // Lanes is what a Keeper needs from the issuer: slots that each hold one worker id's generator or
-// none. Windows are Unix ms, both ends inclusive. The Keeper calls from one goroutine.
+// none. Windows are Unix ms, both ends inclusive. The Keeper makes one call at a time.
 type Lanes interface {
 	// Publish makes a generator with this window and puts it into the lane with one atomic swap.
 	// The old generator need not be sealed, because it never leaves its own window. An error is
@@ -33,7 +33,10 @@ type Config struct {
 	// mean time between two extensions, well below the lease length; each store names a suitable
 	// one
 	Heartbeat time.Duration
-	Timeout   time.Duration // of one store call; default 1 s
+	// Beats, if not zero, says when: at whole multiples of Heartbeat since then, where timers of the program may meet
+	// them. It is for a Store that no other program uses: others would call it at the same moments.
+	Beats   time.Time
+	Timeout time.Duration // of one store call; default 1 s
 	// how long Run may take to give the leases back after its context has ended; default 2 s
 	Grace     time.Duration
 	CheckTime func(ms int64) error // the layout's: why ids cannot carry this time; a nil func allows all times
@@ -47,10 +50,9 @@ type Config struct {
 type Keeper struct {
 	c       Config
 	start   time.Time
-	events  chan Event
 	serving chan struct{} // closed when the first lane serves
 
-	mu      sync.Mutex // guards what follows: Run steps the machine, Status reads it
+	mu      sync.Mutex // guards what follows: a run steps the machine, Status reads it
 	machine *Machine
 	counts  Counts
 }
@@ -70,12 +72,15 @@ func NewKeeper(c Config) *Keeper {
 		}
 		requests[i] = r
 	}
+	start := c.Beats
+	if start.IsZero() {
+		start = time.Now()
+	}
 	return &Keeper{
-		c: c, start: time.Now(), serving: make(chan struct{}),
-		// room for every answer that can be due at once, so no call blocks on it
-		events: make(chan Event, len(requests)+2),
+		c: c, start: start, serving: make(chan struct{}),
 		machine: NewMachine(MachineConfig{
-			Requests: requests, RunAhead: c.RunAhead, Heartbeat: c.Heartbeat, CheckTime: c.CheckTime, Seed: rand.Uint64(),
+			Requests: requests, RunAhead: c.RunAhead, Heartbeat: c.Heartbeat, Even: !c.Beats.IsZero(),
+			CheckTime: c.CheckTime, Seed: rand.Uint64(),
 		}),
 	}
 }
@@ -99,86 +104,120 @@ func (k *Keeper) Run(ctx context.Context) error {
 	// Calls must outlive ctx, because releases are sent after it ends.
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	timer, stop := time.NewTimer(0), ctx.Done()
-	defer timer.Stop()
-	var grace <-chan time.Time
-	var unreleased []error
-	for {
-		var e Event
-		select {
-		case <-timer.C:
-			e = Tick{}
-		case e = <-k.events:
-		case <-stop:
-			e, stop = Stop{}, nil
-			grace = time.After(k.c.Grace)
-		case <-grace:
-			return fmt.Errorf("workerid: the store did not answer for %v: leases are not given back", k.c.Grace)
-		}
-		if r, ok := e.(Released); ok && r.Err != nil {
-			unreleased = append(unreleased, fmt.Errorf("workerid: lease of lane %d not given back: %w", r.Lane, r.Err))
-		}
-		if k.step(calls, e) {
-			return errors.Join(unreleased...)
-		}
-		if at := k.deadline(); at >= 0 {
-			timer.Reset(at - time.Since(k.start))
-		} else {
-			timer.Stop()
+	r := &run{Keeper: k, calls: calls, finished: make(chan struct{})}
+	r.turn.Lock()
+	r.timer = time.AfterFunc(0, func() { r.take(Tick{}) })
+	r.turn.Unlock()
+	<-ctx.Done()
+	r.take(Stop{})
+	grace := time.NewTimer(k.c.Grace)
+	defer grace.Stop()
+	select {
+	case <-r.finished:
+	case <-grace.C:
+	}
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.over = true
+	r.timer.Stop()
+	select {
+	case <-r.finished:
+		return errors.Join(r.unreleased...)
+	default:
+		return fmt.Errorf("workerid: the store did not answer for %v: leases are not given back", k.c.Grace)
+	}
+}
+
+// A run is what Run and the goroutines that it begins share.
+type run struct {
+	*Keeper
+	calls    context.Context
+	finished chan struct{} // closed when the machine has finished
+
+	turn       sync.Mutex // held while a goroutine feeds an event to the machine and carries the effects out
+	timer      *time.Timer
+	over       bool // Run is about to return
+	unreleased []error
+}
+
+// take feeds an event to the machine and carries the effects out, one goroutine at a time. If an Extend is among them,
+// the goroutine calls the store itself, without the turn: a state file answers at once, and another goroutine would
+// wake another thread. While the store does not answer, other goroutines bring the events.
+func (r *run) take(e Event) {
+	for e != nil {
+		extend := r.carryOut(e)
+		if e = nil; extend != nil {
+			e = r.ask(*extend)
 		}
 	}
 }
 
-// step feeds one event to the machine and carries out the effects. It reports whether the machine
-// has finished.
-func (k *Keeper) step(ctx context.Context, first Event) (finished bool) {
+func (r *run) carryOut(e Event) (extend *Extend) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	if r.over {
+		return nil
+	}
+	if e, ok := e.(Released); ok && e.Err != nil {
+		r.unreleased = append(r.unreleased, fmt.Errorf("workerid: lease of lane %d not given back: %w", e.Lane, e.Err))
+	}
+	extend = r.step(e)
+	if at := r.deadline(); at >= 0 {
+		r.timer.Reset(at - time.Since(r.start))
+	} else {
+		r.timer.Stop()
+	}
+	return extend
+}
+
+// step feeds one event to the machine and carries out the effects, but for an Extend, which it returns.
+func (r *run) step(first Event) (extend *Extend) {
 	for queue := []Event{first}; len(queue) > 0; queue = queue[1:] {
-		k.mu.Lock()
-		effects := k.machine.Step(k.moment(), queue[0])
-		k.mu.Unlock()
+		r.mu.Lock()
+		effects := r.machine.Step(r.moment(), queue[0])
+		r.mu.Unlock()
 		for _, e := range effects {
 			switch e := e.(type) {
 			case Publish:
-				k.warn(e.Lane, k.c.Lanes.Publish(e.Lane, e.Grant.Worker, e.Grant.Lo, e.Grant.Hi))
+				r.warn(e.Lane, r.c.Lanes.Publish(e.Lane, e.Grant.Worker, e.Grant.Lo, e.Grant.Hi))
 			case Lengthen:
-				k.warn(e.Lane, k.c.Lanes.Extend(e.Lane, e.Lo, e.Hi))
+				r.warn(e.Lane, r.c.Lanes.Extend(e.Lane, e.Lo, e.Hi))
 			case Seal:
-				queue = append(queue, SealedAt{e.Lane, k.c.Lanes.Seal(e.Lane)})
+				queue = append(queue, SealedAt{e.Lane, r.c.Lanes.Seal(e.Lane)})
 			case Changed:
-				k.changed(e)
+				r.changed(e)
 			case Finished:
-				finished = true
+				close(r.finished)
+			case Extend:
+				extend = &e
 			default:
-				k.call(ctx, e)
+				go func() { r.take(r.ask(e)) }()
 			}
 		}
 	}
-	return finished
+	return extend
 }
 
-// call starts a store call. The answer becomes an event, however late it arrives.
-func (k *Keeper) call(ctx context.Context, e Effect) {
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, k.c.Timeout)
-		defer cancel()
-		var answer Event
-		begun, lanes := time.Now(), 1
-		switch e := e.(type) {
-		case Acquire:
-			g, err := k.c.Store.Acquire(ctx, e.Request)
-			if err != nil && k.c.Failed != nil {
-				k.c.Failed(err)
-			}
-			answer = Acquired{e.Lane, g, err}
-		case Extend:
-			results, err := k.c.Store.Extend(ctx, e.Held)
-			answer, lanes = Extended{results, err}, len(e.Held)
-		case Release:
-			answer = Released{e.Lane, k.c.Store.Release(ctx, e.Grant, e.Last)}
+// ask calls the store. The answer is an event, however late it arrives.
+func (r *run) ask(e Effect) (answer Event) {
+	ctx, cancel := context.WithTimeout(r.calls, r.c.Timeout)
+	defer cancel()
+	begun, lanes := time.Now(), 1
+	switch e := e.(type) {
+	case Acquire:
+		g, err := r.c.Store.Acquire(ctx, e.Request)
+		if err != nil && r.c.Failed != nil {
+			r.c.Failed(err)
 		}
-		k.count(answer, lanes, time.Since(begun))
-		k.events <- answer
-	}()
+		answer = Acquired{e.Lane, g, err}
+	case Extend:
+		results, err := r.c.Store.Extend(ctx, e.Held)
+		answer, lanes = Extended{results, err}, len(e.Held)
+	case Release:
+		answer = Released{e.Lane, r.c.Store.Release(ctx, e.Grant, e.Last)}
+	}
+	r.count(answer, lanes, time.Since(begun))
+	return answer
 }
 
 func (k *Keeper) deadline() time.Duration {

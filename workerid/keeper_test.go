@@ -48,6 +48,9 @@ type faulty struct {
 	workerid.Store
 	err  atomic.Pointer[error]
 	hang atomic.Bool
+	// Extend returns only when it is closed, whatever its context says; nil = at once.
+	deaf     atomic.Pointer[chan struct{}]
+	released atomic.Int64 // calls of Release
 }
 
 func (f *faulty) fail(err error) { f.err.Store(&err) }
@@ -74,6 +77,9 @@ func (f *faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.G
 }
 
 func (f *faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	if hears := f.deaf.Load(); hears != nil {
+		<-*hears
+	}
 	// of each lane by itself
 	if err := f.trouble(ctx); errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) {
 		return slices.Repeat([]workerid.Result{{Err: err}}, len(held)), nil
@@ -84,6 +90,7 @@ func (f *faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.
 }
 
 func (f *faulty) Release(ctx context.Context, g workerid.Grant, last int64) error {
+	f.released.Add(1)
 	if err := f.trouble(ctx); err != nil {
 		return err
 	}
@@ -266,6 +273,39 @@ func TestKeeperStopsWithoutAStore(t *testing.T) {
 		}
 		b.is(workerid.Sealed)
 		b.ended <- nil
+	})
+}
+
+// TestKeeperGoesOnBesideADeafStore: the lane is known to be degraded, and then exhausted, and the Keeper stops.
+func TestKeeperGoesOnBesideADeafStore(t *testing.T) {
+	keep(t, 1, func(b *bed) {
+		hears := make(chan struct{})
+		b.store.deaf.Store(&hears)
+		b.pass(11 * time.Second)
+		if s := b.keeper.Status()[0]; s.State != workerid.Degraded || !strings.Contains(s.Reason, "no answer") {
+			t.Errorf("after two heartbeats: %+v", s)
+		}
+		b.pass(time.Minute)
+		if s := b.keeper.Status()[0]; s.State != workerid.Exhausted {
+			t.Errorf("after the lease: %+v", s)
+		}
+		b.stop()
+		b.pass(2*time.Second - 1)
+		select {
+		case err := <-b.ended:
+			t.Errorf("stopped before the grace was over: %v", err)
+		default:
+		}
+		b.pass(1)
+		if err := <-b.ended; err == nil || !strings.Contains(err.Error(), "did not answer") {
+			t.Errorf("stopped with %v", err)
+		}
+		b.ended <- nil
+		close(hears)
+		b.pass(time.Second)
+		if s := b.keeper.Status()[0]; s.State != workerid.Sealed || b.store.released.Load() != 0 {
+			t.Errorf("in the end: %+v, %d releases though Run has returned", s, b.store.released.Load())
+		}
 	})
 }
 

@@ -19,6 +19,7 @@ type MachineConfig struct {
 	Requests  []Request     // one for each lane: what it asks the store for
 	RunAhead  time.Duration // how far ahead of the clock ids are issued
 	Heartbeat time.Duration // mean time between two extensions; must be well below the lease length
+	Even      bool          // extensions come at whole multiples of Heartbeat by Moment.Mono, not at random
 	// returns why ids cannot carry this Unix ms, or nil; no Acquire is sent at such times. Must be
 	// pure
 	CheckTime func(ms int64) error
@@ -248,7 +249,7 @@ func (m *Machine) beat(now Moment) {
 			m.lanes[i].fail(failure{kind: noAnswer,
 				text: fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
 		}
-		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
+		m.nextBeat = m.beatAfter(now)
 		return
 	}
 	var held []Grant
@@ -260,7 +261,7 @@ func (m *Machine) beat(now Moment) {
 	if held == nil {
 		return
 	}
-	m.extendedAt, m.nextBeat = now.Mono, now.Mono+m.spread(m.c.Heartbeat, 0.1)
+	m.extendedAt, m.nextBeat = now.Mono, m.beatAfter(now)
 	m.do(Extend{held})
 }
 
@@ -278,7 +279,7 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 	l.failing, l.problem, l.tries = false, failure{}, 0
 	l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
 	if m.nextBeat <= now.Mono { // nothing was held before
-		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
+		m.nextBeat = m.beatAfter(now)
 	}
 	if unconfirmed {
 		l.grant.Hi = l.grant.Lo - 1 // an empty window: Extend must confirm all of it
@@ -485,6 +486,14 @@ func (m *Machine) stateOf(l *lane, now Moment) State {
 		return Degraded
 	}
 	return Serving
+}
+
+// beatAfter returns the Mono of the beat after one at now.
+func (m *Machine) beatAfter(now Moment) time.Duration {
+	if m.c.Even {
+		return now.Mono.Truncate(m.c.Heartbeat) + m.c.Heartbeat
+	}
+	return now.Mono + m.spread(m.c.Heartbeat, 0.1)
 }
 
 // spread randomly lengthens or shortens d by up to part of it, so that daemons do not call in step.
