@@ -19,6 +19,8 @@ type Config struct {
 	// Changed is called with all records at the start, and after one was defined, raised or retired.
 	// nil = not called.
 	Changed func([]Record)
+	// NextPoll returns how long to wait before Changes is asked again; nil = a second.
+	NextPoll func() time.Duration
 }
 
 const (
@@ -170,9 +172,8 @@ func (k *Keeper) Stop() error {
 // Run keeps the sequences in values until ctx ends. Then it seals them all and gives back what is left
 // of their blocks. The error says which values were not given back: they are lost.
 func (k *Keeper) Run(ctx context.Context) error {
-	r := &run{Keeper: k, done: make(chan *line), returned: make(chan []error), polled: make(chan polled)}
-	poll := time.NewTimer(0)
-	defer poll.Stop()
+	r := &run{Keeper: k, done: make(chan *line), returned: make(chan []error), deaf: make(chan struct{})}
+	go r.listen(ctx)
 	for {
 		r.start()
 		select {
@@ -186,45 +187,24 @@ func (k *Keeper) Run(ctx context.Context) error {
 			for _, err := range lost {
 				r.c.Log.Warn("values are lost: they were not given back", "error", err)
 			}
-		case <-poll.C:
-			r.polling = true
-			go r.poll(ctx)
-		case p := <-r.polled:
-			r.polling = false
-			r.learn(p)
-			if p.fresh {
-				poll.Reset(learntPoll)
-			} else {
-				poll.Reset(pollEvery)
-			}
 		}
 	}
 }
 
-// A run is what only Run's goroutine uses, and poll while it runs.
+// A run is what only Run's goroutine uses.
 type run struct {
 	*Keeper
-	calls    int          // under way
-	done     chan *line   // whose Reserve has ended
-	rests    []rest       // to be given back
-	returned chan []error // what became of some of them; of an error the values are lost
-	polling  bool
-	polled   chan polled
-	since    string // see Store.Changes
-	deaf     bool   // the last Changes failed
+	calls    int           // under way
+	done     chan *line    // whose Reserve has ended
+	rests    []rest        // to be given back
+	returned chan []error  // what became of some of them; of an error the values are lost
+	deaf     chan struct{} // closed when listen has returned; then nil
 }
 
 // A rest is what is left of a line that is sealed.
 type rest struct {
 	*line
 	Rest
-}
-
-// A polled is what Changes told, and the largest value that each line was granted before.
-type polled struct {
-	fresh   bool // something was changed
-	records []Record
-	granted map[*line]uint64
 }
 
 // start starts the calls that queued lines need, as far as there is room.
@@ -358,33 +338,59 @@ func giveBackBlocks(ctx context.Context, store Store, some []rest) (lost []error
 	return lost
 }
 
-// poll asks whether an operator has changed anything.
-func (r *run) poll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+// listen asks now and then whether an operator has changed anything, until ctx ends. Only what is news to a line wakes
+// Run.
+func (r *run) listen(ctx context.Context) {
+	defer close(r.deaf)
+	next := func() time.Duration { return pollEvery }
+	if r.c.NextPoll != nil {
+		next = r.c.NextPoll
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	since, failed := "", false // see Store.Changes
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		before := since
+		since, failed = r.poll(ctx, before, failed)
+		if since != before {
+			timer.Reset(learntPoll)
+		} else {
+			timer.Reset(next())
+		}
+	}
+}
+
+// poll asks once. failed says that the last question had no answer.
+func (k *Keeper) poll(ctx context.Context, since string, failed bool) (now string, fails bool) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	granted := r.granted()
-	now, records, err := r.c.Store.Changes(ctx, r.since)
-	switch {
-	case err == nil && r.deaf:
-		r.c.Log.Info("the counter store answers again")
-	case err != nil && !r.deaf && !errors.Is(err, context.Canceled):
-		r.c.Log.Warn("the counter store does not say whether sequences were raised or retired", "error", err)
+	granted := k.granted()
+	now, records, err := k.c.Store.Changes(call, since)
+	if err != nil {
+		if !failed && !errors.Is(err, context.Canceled) {
+			k.c.Log.Warn("the counter store does not say whether sequences were raised or retired", "error", err)
+		}
+		return since, true
 	}
-	fresh := false
-	if r.deaf = err != nil; err != nil {
-		records = nil
-	} else {
-		fresh = now != r.since
-		r.since = now
+	if failed {
+		k.c.Log.Info("the counter store answers again")
 	}
-	r.polled <- polled{fresh, records, granted}
+	if ctx.Err() == nil {
+		k.learn(records, granted)
+	}
+	return now, false
 }
 
 // granted returns the largest value that each line was granted; 0 = none.
-func (r *run) granted() map[*line]uint64 {
-	r.mu.Lock()
-	lines := slices.Collect(maps.Values(r.lines))
-	r.mu.Unlock()
+func (k *Keeper) granted() map[*line]uint64 {
+	k.mu.Lock()
+	lines := slices.Collect(maps.Values(k.lines))
+	k.mu.Unlock()
 	granted := make(map[*line]uint64, len(lines))
 	for _, l := range lines {
 		l.mu.Lock()
@@ -395,28 +401,28 @@ func (r *run) granted() map[*line]uint64 {
 }
 
 // learn tells the Machines what their records say. A record was set back if a value that was granted
-// before it was read is free in it. Then another daemon may be granted what is at hand here, so none of
+// before it was read (by granted) is free in it. Then another daemon may be granted what is at hand here, so none of
 // that is issued.
-func (r *run) learn(p polled) {
-	for _, record := range p.records {
-		r.mu.Lock()
-		l := r.lines[record.Name]
-		r.mu.Unlock()
+func (k *Keeper) learn(records []Record, before map[*line]uint64) {
+	for _, record := range records {
+		k.mu.Lock()
+		l := k.lines[record.Name]
+		k.mu.Unlock()
 		if l == nil {
 			continue
 		}
-		if granted := p.granted[l]; record.Readable() && record.Next <= granted {
-			r.c.Log.Warn("the record of a sequence was set back: the values at hand are dropped", "sequence", record.Name,
+		if granted := before[l]; record.Readable() && record.Next <= granted {
+			k.c.Log.Warn("the record of a sequence was set back: the values at hand are dropped", "sequence", record.Name,
 				"free", record.Next, "granted", granted)
 			record.Floor = max(record.Floor, granted+1)
 		}
 		l.mu.Lock()
 		l.machine.Learn(record)
 		l.mu.Unlock()
-		r.Ring(record.Name)
+		k.Ring(record.Name)
 	}
-	if len(p.records) > 0 && r.c.Changed != nil {
-		r.c.Changed(p.records)
+	if len(records) > 0 && k.c.Changed != nil {
+		k.c.Changed(records)
 	}
 }
 
@@ -431,11 +437,11 @@ func (r *run) stop() error {
 		case some := <-r.returned:
 			r.calls--
 			lost = append(lost, some...)
-		case <-r.polled:
-			r.polling = false
+		case <-r.deaf:
+			r.deaf = nil
 		}
 	}
-	for r.calls > 0 || r.polling {
+	for r.calls > 0 || r.deaf != nil {
 		await()
 	}
 	r.mu.Lock()

@@ -93,6 +93,45 @@ func (s *slowStore) Changes(ctx context.Context, since string) (string, []counte
 	return s.Store.Changes(ctx, since)
 }
 
+// An asked store notes when Changes is called.
+type asked struct {
+	memcounter.Store
+	at []time.Time
+}
+
+func (s *asked) Changes(ctx context.Context, since string) (string, []counter.Record, error) {
+	s.at = append(s.at, time.Now())
+	return s.Store.Changes(ctx, since)
+}
+
+// TestKeeperAsksWhenOthersWake: for changes, at the moments that Config names, so that an idle program is not woken for
+// them alone.
+func TestKeeperAsksWhenOthersWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := time.Now()
+		time.Sleep(130 * time.Millisecond)
+		store := &asked{Store: memcounter.NewDatabase().Open()}
+		k := counter.NewKeeper(counter.Config{
+			Store: store, Log: slog.New(slog.DiscardHandler),
+			NextPoll: func() time.Duration { return time.Second - time.Since(base)%time.Second },
+		})
+		k.Start()
+		time.Sleep(10 * time.Second)
+		if err := k.Stop(); err != nil {
+			t.Error(err)
+		}
+		late := 0
+		for _, at := range store.at {
+			if at.Sub(base)%time.Second != 0 {
+				late++
+			}
+		}
+		if len(store.at)-late != 10 || late > 2 { // the first question, and the one that confirms it
+			t.Errorf("asked at %v", store.at)
+		}
+	})
+}
+
 // A rig is a Keeper over a slowStore, and its sequences.
 type rig struct {
 	*counter.Keeper

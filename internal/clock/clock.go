@@ -44,6 +44,13 @@ func (c *Clock) Now() int64 {
 	return (c.offset.Load() + int64(time.Since(c.base))) / int64(time.Millisecond)
 }
 
+// Base returns the moment from which the periods of Next count.
+func (c *Clock) Base() time.Time { return c.base }
+
+// Next returns how long it is until the next whole multiple of a period since the clock was made. Timers that wait for
+// it meet, so that one wake of an idle program serves them all.
+func (c *Clock) Next(period time.Duration) time.Duration { return period - time.Since(c.base)%period }
+
 // SetAhead sets the clock this far ahead of the wall clock, or behind it. Call it before Run.
 func (c *Clock) SetAhead(ahead time.Duration) { c.offset.Store(c.base.UnixNano() + int64(ahead)) }
 
@@ -67,14 +74,15 @@ func (c *Clock) Difference() time.Duration { return time.Duration(c.apart.Load()
 // ms that ids were issued from; Run never moves the clock back below it.
 func (c *Clock) Run(ctx context.Context, position func() int64, log *slog.Logger) {
 	d := Discipline{}
-	ticker := time.NewTicker(Interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(c.Next(Interval))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		timer.Reset(c.Next(Interval))
 		t := time.Now()
 		mono := t.Sub(c.base)
 		s := Sample{

@@ -69,7 +69,8 @@ func New(c Config) (*Daemon, error) {
 	d.windows = windows.New(w)
 	d.names = names.New(c.names(), names.Given{
 		Log: c.Log, Issuer: d.windows.Issuer, Now: d.windows.Clock.Now, AnyDisk: c.AnyDisk, Forwarder: d.newForwarder,
-		Wake: func() { d.front.Wake() }, Hidden: c.HasLogins(), Unreachable: c.nowhere(),
+		NextSecond: func() time.Duration { return d.windows.Clock.Next(time.Second) },
+		Wake:       func() { d.front.Wake() }, Hidden: c.HasLogins(), Unreachable: c.nowhere(),
 	})
 	if err := c.Inherited.Check(c.places(), SocketNames()); err != nil {
 		return nil, err

@@ -47,11 +47,13 @@ type Lanes struct {
 
 // Given is what the room gets from the others. Any goroutine may call its functions.
 type Given struct {
-	Log     *slog.Logger
-	Issuer  *issuer.Issuer
-	Now     func() int64 // the id clock, Unix ms
-	Wake    func()       // tells those at the ports to ask again who got id.ErrWait
-	AnyDisk bool         // see stores.Counters
+	Log    *slog.Logger
+	Issuer *issuer.Issuer
+	Now    func() int64 // the id clock, Unix ms
+	// NextSecond returns how long it is until what is to be done each second should be; nil = a second.
+	NextSecond func() time.Duration
+	Wake       func() // tells those at the ports to ask again who got id.ErrWait
+	AnyDisk    bool   // see stores.Counters
 	// Forwarder makes a client of the other daemons.
 	Forwarder func() *forward.Client
 	// Hidden: not every user may know what the next ids are, so metrics do not tell the last ones.

@@ -34,7 +34,9 @@ type Names struct {
 
 // New makes Names. c must be valid.
 func New(c Config, g Given) *Names {
-	return &Names{c: c, given: g, Catalog: issuer.NewCatalog(g.Now, g.Issuer, c.RefuseUnknown)}
+	n := &Names{c: c, given: g, Catalog: issuer.NewCatalog(g.Now, g.Issuer, c.RefuseUnknown)}
+	n.sequences.time.first = make(chan struct{})
+	return n
 }
 
 // Open opens the store of sequences and declares all names that are defined. After an error only Stop may be called.

@@ -269,9 +269,10 @@ func (q *sequences) open(n *Names) ([]counter.Record, error) {
 	if elector, ok := store.(stores.Elector); ok {
 		q.election = n.newElection(elector)
 	}
-	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: n.given.Log, Changed: func(list []counter.Record) {
-		go n.learnSequences(list)
-	}})
+	q.keeper = counter.NewKeeper(counter.Config{
+		Store: q.store, Log: n.given.Log, NextPoll: n.given.NextSecond,
+		Changed: func(list []counter.Record) { go n.learnSequences(list) },
+	})
 	return records, err
 }
 

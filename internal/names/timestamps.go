@@ -19,6 +19,7 @@ import (
 type sampledTime struct {
 	offset atomic.Int64 // Unix ns minus clock.Boot; 0 = not known yet
 	begun  atomic.Bool
+	first  chan struct{}      // closed when begun
 	stop   context.CancelFunc // of keepTime; nil = it does not run
 }
 
@@ -50,12 +51,15 @@ func (n *Names) sample() {
 
 // keepTime samples until ctx ends, from when a sequence of timestamps is known.
 func (n *Names) keepTime(ctx context.Context) {
+	select {
+	case <-n.sequences.time.first:
+	case <-ctx.Done():
+		return
+	}
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
-		if n.sequences.time.begun.Load() {
-			n.sample()
-		}
+		n.sample()
 		select {
 		case <-ctx.Done():
 			return
@@ -71,6 +75,7 @@ func (n *Names) clock(r counter.Record) (c issuer.Clock) {
 		c = issuer.Clock{Moment: clock.Moment, Offset: &t.offset, RunAhead: n.c.Own.RunAhead}
 		if !t.begun.Swap(true) {
 			n.sample()
+			close(t.first)
 		}
 	}
 	return c

@@ -89,8 +89,8 @@ func (o *Observer) Watch(r Rooms) {
 // Start takes samples for the charts and of the names every few seconds, if there is a port that shows them.
 func (o *Observer) Start() {
 	if o.services.Serves("http-port") {
-		o.background.Go(func() { o.history.Run(o.keeping, o.Sample) })
-		o.background.Go(func() { o.counted.Run(o.keeping, o.nameCounts) })
+		o.background.Go(func() { o.history.Run(o.keeping, o.windows.Clock.Next, o.Sample) })
+		o.background.Go(func() { o.counted.Run(o.keeping, o.windows.Clock.Next, o.nameCounts) })
 	}
 }
 

@@ -357,7 +357,7 @@ func TestTroubleOfNames(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	o.counted.Run(ended, o.nameCounts)
+	o.counted.Run(ended, func(d time.Duration) time.Duration { return d }, o.nameCounts)
 	refuse()
 	v := o.View()
 	if n := v.Names[0]; n.Refused != 2 || n.Lately != (page.NameCounts{Refused: 1}) || v.Lately <= 0 {

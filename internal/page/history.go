@@ -62,16 +62,18 @@ type History struct {
 	n    int // samples so far; the newest is at (n-1) % samples
 }
 
-// Run takes a sample at once and then each Every, until ctx ends.
-func (h *History) Run(ctx context.Context, read func() Sample) {
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
+// Run takes a sample at once and then each Every, until ctx ends. next returns how long it is until the next
+// moment of a period.
+func (h *History) Run(ctx context.Context, next func(time.Duration) time.Duration, read func() Sample) {
+	timer := time.NewTimer(next(Every))
+	defer timer.Stop()
 	for {
 		h.add(read())
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
+			timer.Reset(next(Every))
 		}
 	}
 }

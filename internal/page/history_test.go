@@ -18,7 +18,7 @@ func TestHistory(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			h.Run(ctx, func() Sample {
+			h.Run(ctx, func(d time.Duration) time.Duration { return d }, func() Sample {
 				n += 10
 				answers.Observe(time.Duration(n)*time.Microsecond, 100)
 				s := Sample{At: time.Now(), IDs: n, Latency: new(latency.Snapshot)}

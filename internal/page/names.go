@@ -41,16 +41,19 @@ type NameHistory struct {
 	n int // samples so far
 }
 
-// Run takes a sample at once and then each 20 s, until ctx ends. read appends to what it is given.
-func (h *NameHistory) Run(ctx context.Context, read func([]NameCounts) []NameCounts) {
-	tick := time.NewTicker(nameEvery)
-	defer tick.Stop()
+// Run takes a sample at once and then each 20 s, until ctx ends. next returns how long it is until the next
+// moment of a period. read appends to what it is given.
+func (h *NameHistory) Run(ctx context.Context, next func(time.Duration) time.Duration,
+	read func([]NameCounts) []NameCounts) {
+	timer := time.NewTimer(next(nameEvery))
+	defer timer.Stop()
 	for {
 		h.add(time.Now(), read)
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
+			timer.Reset(next(nameEvery))
 		}
 	}
 }

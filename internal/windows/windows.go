@@ -208,8 +208,9 @@ func (h *Holder) word(worker uint64, lo int64) *atomic.Uint64 {
 // newKeeper makes the keeper of the windows.
 func (h *Holder) newKeeper() *workerid.Keeper {
 	c := &h.c
-	requests, heartbeat := make([]workerid.Request, c.lanes()), static.Heartbeat
+	requests, heartbeat, beats := make([]workerid.Request, c.lanes()), static.Heartbeat, h.Clock.Base()
 	if c.leased() {
+		beats = time.Time{}
 		for lane := range requests {
 			requests[lane] = workerid.Request{Min: c.Store.Min, Max: c.Store.Max}
 		}
@@ -224,7 +225,8 @@ func (h *Holder) newKeeper() *workerid.Keeper {
 	}
 	return workerid.NewKeeper(workerid.Config{
 		Store: store, Lanes: h.Issuer, Requests: requests,
-		Now: h.Clock.Now, RunAhead: c.MaxRunAhead, Heartbeat: heartbeat, CheckTime: c.checkTime, Log: c.Log,
+		Now: h.Clock.Now, RunAhead: c.MaxRunAhead, Heartbeat: heartbeat, Beats: beats,
+		CheckTime: c.checkTime, Log: c.Log,
 		Failed: c.Failed,
 	})
 }
