@@ -1,12 +1,14 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -56,16 +58,8 @@ func (c *Copies) Create(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if !c.Locked() {
-		return ErrNotLocked
-	}
-	if c.file != nil && !c.file.Is(c.Path) {
-		return errMoved
-	}
-	if c.file == nil && c.Same != nil {
-		if err := c.Same(); err != nil {
-			return err
-		}
+	if err := c.mayReplace(); err != nil {
+		return err
 	}
 	if err := c.Close(); err != nil { // some systems do not replace a file that is open
 		return err
@@ -80,29 +74,46 @@ func (c *Copies) Create(data []byte) error {
 	if err != nil {
 		return err
 	}
+	// While this process was stopped after the rename, another one may have put its file there.
+	if content, err := ReadFile(f); err != nil || !bytes.Equal(content, slices.Concat(data, data)) {
+		return errors.Join(errMoved, err, f.Close())
+	}
 	c.file, c.failed = f, false
+	return nil
+}
+
+// mayReplace says why what is at Path must not be replaced: it may be another process's.
+func (c *Copies) mayReplace() error {
+	switch {
+	case !c.Locked():
+		return ErrNotLocked
+	case c.file != nil && !c.file.Is(c.Path):
+		return errMoved
+	case c.file == nil && c.Same != nil:
+		return c.Same()
+	}
 	return nil
 }
 
 // overwrite is for a disk that has no room for another file: it writes over the one that is there.
 func (c *Copies) overwrite(temporary string, data []byte, full error) error {
 	c.Disk.Remove(temporary) // as far as it was made: others need the room too
-	content, err := Read(c.Disk, c.Path)
+	f, err := c.Disk.Open(c.Path, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return full
 	}
+	if err != nil {
+		return errors.Join(full, err)
+	}
+	content, err := ReadFile(f)
 	if err == nil {
 		err = c.MayOverwrite(content)
 	}
 	if err != nil {
-		return fmt.Errorf("%w, and the file cannot be overwritten: %w", full, err)
+		return errors.Join(fmt.Errorf("%w, and the file cannot be overwritten: %w", full, err), f.Close())
 	}
-	f, err := c.Disk.Open(c.Path, false)
-	if err != nil {
-		return errors.Join(full, err)
-	}
-	if !c.Locked() {
-		return errors.Join(ErrNotLocked, f.Close())
+	if err := c.mayReplace(); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	// Whoever put the file there may have failed to make its name durable, or been killed before.
 	err = errors.Join(c.Disk.SyncDir(filepath.Dir(c.Path)), c.Close())

@@ -142,3 +142,57 @@ func TestAStoppedProcessWritesIntoNoOthersFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A renaming is the disk of a process that is stopped once it has renamed a file.
+type renaming struct {
+	durable.Disk
+	meanwhile func()
+}
+
+func (r renaming) Rename(from, to string) error {
+	err := r.Disk.Rename(from, to)
+	r.meanwhile()
+	return err
+}
+
+// A process that is stopped after it renamed its new file takes no file for its own that another one has put there,
+// though the lock is back.
+func TestAFileFoundAfterTheRenameMayBeAnothers(t *testing.T) {
+	disk := &crashdisk.Disk{}
+	free := func() bool { return true }
+	other := &durable.Copies{Disk: disk, Path: "record", Locked: free}
+	stopped := &durable.Copies{Path: "record", Locked: free, Disk: renaming{disk, func() {
+		if err := other.Create(encode(2)); err != nil {
+			t.Fatal(err)
+		}
+	}}}
+	if err := stopped.Create(encode(1)); err == nil || stopped.File() != nil {
+		t.Errorf("created, %v", err)
+	}
+	if err := stopped.Update(encode(3)); err == nil {
+		t.Error("updated")
+	}
+	if n, damaged, err := durable.Recover(disk.Read("record"), decode); n != 2 || damaged != nil || err != nil {
+		t.Errorf("generation %d, %v, %v", n, damaged, err)
+	}
+}
+
+// On a full disk, too, a record that is another's by now is left alone.
+func TestAnothersRecordIsNotOverwrittenOnAFullDisk(t *testing.T) {
+	disk, others := &crashdisk.Disk{}, errors.New("another's")
+	disk.Write("record", []byte(strings.Repeat(string(encode(2)), 2)))
+	disk.Fault = func(op string) error {
+		if strings.HasPrefix(op, "write record.tmp") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	c := &durable.Copies{Disk: disk, Path: "record", Log: slog.New(slog.DiscardHandler), MayOverwrite: mayOverwrite,
+		Locked: func() bool { return true }, Same: func() error { return others }}
+	if err := c.Create(encode(3)); !errors.Is(err, others) {
+		t.Error(err)
+	}
+	if n, damaged, err := durable.Recover(disk.Read("record"), decode); n != 2 || damaged != nil || err != nil {
+		t.Errorf("generation %d, %v, %v", n, damaged, err)
+	}
+}

@@ -36,6 +36,10 @@ func TestSchedulesThatAreMended(t *testing.T) {
 	for _, schedule := range []string{
 		"9:2.0.1.1.13.0 10:19.1.0.0.0.2 20:12.0.0.0.0.2", // two processes write into one new file
 		"9:8.1.0.1.8.0 10:19.1.0.0.0.2 16:12.0.0.0.0.2",  // a record that came while the lock was away is replaced
+		// what is at the path after the rename is another's
+		"11:19.1.0.0.0.0 12:2.0.1.1.21.0 13:19.1.0.0.0.3 17:12.0.0.0.0.2",
+		// a window is granted though the record is another's by now
+		"9:1.0.1.1.0.0 10:8.1.0.0.25.0 12:19.1.0.0.0.3 17:12.0.0.0.0.2",
 	} {
 		s, err := ParseSchedule(schedule)
 		if err != nil {

@@ -56,7 +56,11 @@ var edits = []edit{
 	{name: "a new state file may be one that another process has open", file: "internal/durable/copies.go", world: "files",
 		old: "if err := c.Disk.Remove(path); err != nil && !errors", new: "if err := error(nil); err != nil && !errors"},
 	{name: "a record that another process has written is replaced", file: "internal/durable/copies.go", world: "files",
-		old: "if c.file == nil && c.Same != nil {", new: "if c.file != nil && c.Same != nil {", long: true},
+		old: "case c.file == nil && c.Same != nil:", new: "case c.file != nil && c.Same != nil:", long: true},
+	{name: "what is found after the rename is taken for one's own file", file: "internal/durable/copies.go", world: "files",
+		old: "|| !bytes.Equal(content, slices.Concat(data, data)) {", new: "|| !bytes.Equal(content, slices.Concat(content)) {", long: true},
+	{name: "a window is granted though the record is another's by now", file: "workerid/static/worker.go", world: "files",
+		old: "if !w.sees() { // a lock", new: "if !w.hasLock() { // a lock", long: true},
 	{name: "an older record of another daemon counts as a successor's", file: "workerid/pool/rules.go",
 		old: "case !h.Mine(rec.Token) && rec.Mark >= h.Last.Mark:", new: "case !h.Mine(rec.Token):",
 		needs: "no schedule: what is left of the window is looked after either way, and so the floor raised at the next " +

@@ -274,7 +274,8 @@ func TestGoldenTrace(t *testing.T) {
 		close worker-7.state.tmp` + read + `
 		rename worker-7.state.tmp worker-7.state
 		syncdir
-		open worker-7.state`
+		open worker-7.state
+		read worker-7.state`
 	}
 	trace("acquire", create("\n\t\topen worker-7.state"))
 	w.pass(500)
@@ -336,7 +337,7 @@ func TestTraceAfterAnError(t *testing.T) {
 	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if len(disk.Trace) != 10 || disk.Trace[1] != "open worker-7.state.tmp create" {
+	if len(disk.Trace) != 11 || disk.Trace[1] != "open worker-7.state.tmp create" {
 		t.Error(strings.Join(disk.Trace, "\n"))
 	}
 }

@@ -171,8 +171,9 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 		return workerid.Grant{}, err
 	}
 	now = w.c.Now()
-	if !w.hasLock() {
-		return workerid.Grant{}, fmt.Errorf("static: worker id %d: %s was deleted: %w", w.id, lockPath(w.path), ErrInUse)
+	if !w.sees() { // a lock that was moved away may be back after another process had its own
+		return workerid.Grant{}, fmt.Errorf("static: worker id %d: %s or its lock was deleted or replaced: %w", w.id, w.path,
+			ErrInUse)
 	}
 	g := workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: max(min(mark, now+w.near), w.above)}
 	if err := w.handOut(g.Lo); err != nil {
