@@ -205,7 +205,13 @@ func (k *disk) close(fd, daemon int) {
 	k.opened = left
 }
 
-func (k *disk) rename(from, to int) { k.names[to], k.names[from] = k.names[from], 0 }
+func (k *disk) rename(from, to int) error {
+	if k.names[from] == 0 {
+		return fs.ErrNotExist
+	}
+	k.names[to], k.names[from] = k.names[from], 0
+	return nil
+}
 
 // The ways in which a power cut can leave what was not synced.
 const (

@@ -143,9 +143,9 @@ func (p *port) Open(path string, create bool) (durable.File, error) {
 
 // Rename implements durable.Disk.
 func (p *port) Rename(from, to string) error {
-	return p.ask(func(w *files, _ int) answered {
-		w.disk.rename(nameOf(from), nameOf(to))
-		return answered{}
+	return p.ask(func(w *files, _ int) (a answered) {
+		a.err = w.disk.rename(nameOf(from), nameOf(to))
+		return a
 	}).err
 }
 
