@@ -20,9 +20,9 @@ type Copies struct {
 	Path   string
 	Log    *slog.Logger
 	Locked func() bool // reports whether the caller still has the lock; asked before a file is replaced
-	// Same says why the record at Path is not the one that the caller goes on from; nil = it may be any. It is asked
-	// last, before the first file is replaced: a lock that was moved away may be back after another process had its own.
-	Same func() error
+	// Succeed is called last before the first file is replaced, if it is set. Its error says why the record at Path is
+	// not the one that the caller goes on from: a lock that was moved away may be back after another process had its own.
+	Succeed func() error
 	// MayOverwrite says why a file with this content must not be overwritten in place on a full disk.
 	// That takes two whole copies, so that one of them is whole at any moment.
 	MayOverwrite func(content []byte) error
@@ -89,8 +89,8 @@ func (c *Copies) mayReplace() error {
 		return ErrNotLocked
 	case c.file != nil && !c.file.Is(c.Path):
 		return errMoved
-	case c.file == nil && c.Same != nil:
-		return c.Same()
+	case c.file == nil && c.Succeed != nil:
+		return c.Succeed()
 	}
 	return nil
 }

@@ -188,7 +188,7 @@ func TestAnothersRecordIsNotOverwrittenOnAFullDisk(t *testing.T) {
 		return nil
 	}
 	c := &durable.Copies{Disk: disk, Path: "record", Log: slog.New(slog.DiscardHandler), MayOverwrite: mayOverwrite,
-		Locked: func() bool { return true }, Same: func() error { return others }}
+		Locked: func() bool { return true }, Succeed: func() error { return others }}
 	if err := c.Create(encode(3)); !errors.Is(err, others) {
 		t.Error(err)
 	}

@@ -40,6 +40,8 @@ func TestSchedulesThatAreMended(t *testing.T) {
 		"11:19.1.0.0.0.0 12:2.0.1.1.21.0 13:19.1.0.0.0.3 17:12.0.0.0.0.2",
 		// a window is granted though the record is another's by now
 		"9:1.0.1.1.0.0 10:8.1.0.0.25.0 12:19.1.0.0.0.3 17:12.0.0.0.0.2",
+		// a page stays though a later run is recorded, and so a copy of the record before is believed
+		"9:2.0.1.1.0.0 10:11.1.0.0.0.0 11:9.1.0.0.23.0 20:12.0.0.0.0.0",
 	} {
 		s, err := ParseSchedule(schedule)
 		if err != nil {

@@ -56,7 +56,7 @@ var edits = []edit{
 	{name: "a new state file may be one that another process has open", file: "internal/durable/copies.go", world: "files",
 		old: "if err := c.Disk.Remove(path); err != nil && !errors", new: "if err := error(nil); err != nil && !errors"},
 	{name: "a record that another process has written is replaced", file: "internal/durable/copies.go", world: "files",
-		old: "case c.file == nil && c.Same != nil:", new: "case c.file != nil && c.Same != nil:", long: true},
+		old: "case c.file == nil && c.Succeed != nil:", new: "case c.file != nil && c.Succeed != nil:", long: true},
 	{name: "what is found after the rename is taken for one's own file", file: "internal/durable/copies.go", world: "files",
 		old: "|| !bytes.Equal(content, slices.Concat(data, data)) {", new: "|| !bytes.Equal(content, slices.Concat(content)) {", long: true},
 	{name: "a window is granted though the record is another's by now", file: "workerid/static/worker.go", world: "files",

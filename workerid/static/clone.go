@@ -19,7 +19,7 @@ func (s *Store) Clone() *Store {
 
 func (w *worker) clone(c *Config) *worker {
 	n := &worker{c: c, id: w.id, path: w.path, near: w.near, atDisk: make(chan struct{}, 1)}
-	n.state = newStateFile(c.Disk, n.path, c.Log, n.hasLock, n.same)
+	n.state = newStateFile(c.Disk, n.path, c.Log, n.hasLock, n.succeed)
 	n.state.record = w.state.record
 	n.state.Like(&w.state.Copies)
 	n.claim, n.fresh, n.above, n.page, n.found, n.last = w.claim, w.fresh, w.above, w.page, w.found, w.last

@@ -43,12 +43,18 @@ func (w *worker) unchanged() (bool, error) {
 	}
 }
 
-// same is an error unless the record is unchanged. A lock that was moved away may have been put back while this process
-// was stopped, after another one had recorded itself.
-func (w *worker) same() error {
+// succeed is an error unless the record is unchanged. A lock that was moved away may have been put back while this
+// process was stopped, after another one had recorded itself.
+//
+// It removes the last run's page, without which a copy of that run's record is not believed. If this process is killed
+// before it has recorded itself, the next one starts above the mark.
+func (w *worker) succeed() error {
 	same, err := w.unchanged()
 	if err == nil && !same {
 		err = fmt.Errorf("%s: %w: another process has used it", w.path, ErrInUse)
+	}
+	if err == nil && w.memory != nil && w.last.Page != "" {
+		w.memory.Remove(w.last.Page, w.last.Nonce)
 	}
 	return err
 }

@@ -29,11 +29,11 @@ type stateFile struct {
 	buf    []byte
 }
 
-// newStateFile returns a stateFile that assumes that there is no file yet. It calls locked and same before it
+// newStateFile returns a stateFile that assumes that there is no file yet. It calls locked and succeed before it
 // might replace another process's file; see durable.Copies.
-func newStateFile(d Disk, path string, log *slog.Logger, locked func() bool, same func() error) *stateFile {
+func newStateFile(d Disk, path string, log *slog.Logger, locked func() bool, succeed func() error) *stateFile {
 	s := &stateFile{}
-	s.Copies = durable.Copies{Disk: d, Path: path, Log: log, Locked: locked, Same: same, MayOverwrite: s.mayOverwrite}
+	s.Copies = durable.Copies{Disk: d, Path: path, Log: log, Locked: locked, Succeed: succeed, MayOverwrite: s.mayOverwrite}
 	return s
 }
 

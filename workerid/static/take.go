@@ -37,7 +37,7 @@ func (w *worker) take() (err error) {
 	w.guard.start(clocks, r)
 	w.mu.Unlock()
 	before := w.state.record.Run.Nonce
-	w.found, w.state = r, newStateFile(w.c.Disk, w.path, w.c.Log, w.hasLock, w.same)
+	w.found, w.state = r, newStateFile(w.c.Disk, w.path, w.c.Log, w.hasLock, w.succeed)
 	w.page, w.last, w.above = Page{}, run{}, 0
 	w.fresh, w.reserve = r == nil || lost, w.near+stall.Milliseconds()
 	this := run{Nonce: w.c.Nonce()}

@@ -35,7 +35,7 @@ type worker struct {
 	above   int64   // no earlier run can issue above it
 	page    Page    // this run's, if state.record.Run.Page is not empty
 	found   *record // what take has read; nil if there was no file
-	last    run     // the one before, whose page can go when this one's is recorded
+	last    run     // the one before, whose page goes before this one is recorded
 	reserve int64   // ms that marks are ahead of the clock
 	memory  Memory  // nil where it is of no use
 	// locks kept open though not in use: while the record names one that was deleted, or while ids
@@ -214,8 +214,7 @@ func (w *worker) check(c Clocks, now int64) error {
 	return w.guard.check(c, now)
 }
 
-// write records a mark and the identity of this run. After that, pages of earlier runs and locks that
-// this run had before are useless.
+// write records a mark and the identity of this run. After that, locks that this run had before are useless.
 func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	w.mu.Lock()
 	lock := w.lock
@@ -229,10 +228,6 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	if err != nil {
 		return fmt.Errorf("static: worker id %d: state file: %w", w.id, err)
 	}
-	if w.memory != nil && w.last.Page != "" {
-		w.memory.Remove(w.last.Page, w.last.Nonce)
-	}
-	w.last = run{}
 	for _, f := range w.retired {
 		if f != lock {
 			_ = f.Close()
