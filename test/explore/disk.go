@@ -90,6 +90,14 @@ func newSlot(p []byte) *slot {
 	return s
 }
 
+// boot is the boot in which a copy was written.
+func (s *slot) boot() string {
+	if s == nil || len(s.origin) == 0 {
+		return ""
+	}
+	return s.origin[0]
+}
+
 func (s *slot) visit(d *digest) {
 	switch s {
 	case nil:

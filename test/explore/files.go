@@ -227,15 +227,26 @@ func (w *files) step(c Choice) *files {
 			n.disk.names[lockName], n.disk.away = n.disk.away, 0
 			break
 		}
-		at := n.disk.make(stateName)
-		n.disk.inodes[at] = inode{cached: n.kept.copies, durable: n.kept.copies}
+		at, copies := n.disk.make(stateName), n.kept.copies
+		n.disk.inodes[at] = inode{cached: copies, durable: copies}
 		if c.Arg == 1 {
 			n.disk.names[lockName] = 0
 			n.disk.make(lockName)
 		}
 		n.disk.synced, n.kept = n.disk.names, nil
+		if !slices.ContainsFunc(copies[:], func(s *slot) bool { return s.boot() == bootNames[n.boots] }) {
+			n.delay(runAhead) // see LEASES.md: after another boot nothing tells that such a record is a copy
+		}
 	}
 	return n
+}
+
+// delay keeps processes from starting for a while.
+func (w *files) delay(ms int64) {
+	for i := range w.daemons {
+		p := w.own(i)
+		p.due = max(p.due, w.now+ms+1)
+	}
 }
 
 // interrupt lets something happen in the middle of the next call: before a request.
