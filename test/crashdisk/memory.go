@@ -88,10 +88,11 @@ func (m *Memory) Overwrite(then *Memory) {
 }
 
 // Remove implements static.Memory.
-func (m *Memory) Remove(id, nonce string) {
+func (m *Memory) Remove(id, nonce string) error {
 	if m.pages[id].nonce == nonce {
 		delete(m.pages, id)
 	}
+	return nil
 }
 
 // Lose makes every page go. Those who have them mapped keep them.

@@ -42,6 +42,7 @@ func TestSchedulesThatAreMended(t *testing.T) {
 		"9:1.0.1.1.0.0 10:8.1.0.0.25.0 12:19.1.0.0.0.3 17:12.0.0.0.0.2",
 		// a page stays though a later run is recorded, and so a copy of the record before is believed
 		"9:2.0.1.1.0.0 10:11.1.0.0.0.0 11:9.1.0.0.23.0 20:12.0.0.0.0.0",
+		"9:2.0.1.1.2.0 11:11.1.0.0.0.0 12:18.1.0.1.20.0 19:12.0.0.0.0.0", // it cannot be removed
 	} {
 		s, err := ParseSchedule(schedule)
 		if err != nil {

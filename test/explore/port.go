@@ -244,15 +244,15 @@ func (p *port) Changed(id, nonce string) bool {
 type memory struct{ *port }
 
 // Remove implements static.Memory.
-func (m memory) Remove(id, nonce string) {
-	m.ask(func(w *files, _ int) answered {
+func (m memory) Remove(id, nonce string) error {
+	return m.ask(func(w *files, _ int) answered {
 		for n := range w.pages {
 			if x := &w.pages[n]; x.id == id && x.nonce == nonce {
 				x.gone = true
 			}
 		}
 		return answered{}
-	})
+	}).err
 }
 
 // config is the same for all Stores.

@@ -19,8 +19,9 @@ type Memory interface {
 	// the word may then have gone back. It is false if the page is gone, because no later run will find it.
 	// It does not wait for a disk.
 	Changed(id, nonce string) bool
-	// Remove removes the page if it exists. A process that has it mapped may go on writing to it.
-	Remove(id, nonce string)
+	// Remove removes the page if it exists. A process that has it mapped may go on writing to it. After an error the
+	// page may still be found.
+	Remove(id, nonce string) error
 }
 
 // A Page is one run's.

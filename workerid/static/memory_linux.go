@@ -3,7 +3,9 @@ package static
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,4 +138,9 @@ func (m tmpfs) Find(id, nonce string) (issued int64, word uint64, err error) {
 }
 
 // Remove implements Memory.
-func (m tmpfs) Remove(_, nonce string) { os.Remove(m.path(nonce)) } // a page too many does no harm
+func (m tmpfs) Remove(_, nonce string) error {
+	if err := os.Remove(m.path(nonce)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

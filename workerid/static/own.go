@@ -50,13 +50,18 @@ func (w *worker) unchanged() (bool, error) {
 // before it has recorded itself, the next one starts above the mark.
 func (w *worker) succeed() error {
 	same, err := w.unchanged()
-	if err == nil && !same {
-		err = fmt.Errorf("%s: %w: another process has used it", w.path, ErrInUse)
+	switch {
+	case err != nil:
+		return err
+	case !same:
+		return fmt.Errorf("%s: %w: another process has used it", w.path, ErrInUse)
+	case w.memory == nil || w.last.Page == "":
+		return nil
 	}
-	if err == nil && w.memory != nil && w.last.Page != "" {
-		w.memory.Remove(w.last.Page, w.last.Nonce)
+	if err := w.memory.Remove(w.last.Page, w.last.Nonce); err != nil {
+		return fmt.Errorf("the last run's word: %w", err)
 	}
-	return err
+	return nil
 }
 
 // regain gets the files back for the holder of g.
