@@ -1,16 +1,17 @@
 package daemon
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // TestFailedStartLeavesNothing: whichever step of New fails, another daemon can have the ports, the state directory and
 // the store of sequences at once.
 func TestFailedStartLeavesNothing(t *testing.T) {
-	port := freePort(t)
+	port := redistest.FreePort(t)
 	for _, test := range []struct {
 		name string
 		fail func(t *testing.T, c *Config)
@@ -33,7 +34,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := testConfig()
-			c.StateDir, c.Port, c.HTTPPort = t.TempDir(), port, freePort(t)
+			c.StateDir, c.Port, c.HTTPPort = t.TempDir(), port, redistest.FreePort(t)
 			c.Definitions, c.Counters.Dir = "orders sequence", t.TempDir()
 			start := func(c Config) error {
 				d, err := New(c)
@@ -55,15 +56,4 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// freePort returns a port of the loopback address that was free a moment ago.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -1,6 +1,7 @@
 package childprocess
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -13,6 +14,17 @@ import (
 // nor to another process.
 func FreePort(t testing.TB) int {
 	t.Helper()
+	port, release, err := TakePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return port
+}
+
+// TakePort is FreePort for what is no test. The port is the caller's until release; the caller must keep release, or
+// others may get the port before that.
+func TakePort() (port int, release func(), err error) {
 	for range 1000 {
 		port := 10_000 + rand.IntN(20_000)
 		release, ok := reserve(port) // first: even a look at a port keeps its owner's server from listening
@@ -21,11 +33,9 @@ func FreePort(t testing.TB) int {
 		}
 		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			l.Close()
-			t.Cleanup(release)
-			return port
+			return port, release, nil
 		}
 		release()
 	}
-	t.Fatal("no port is free")
-	return 0
+	return 0, nil, errors.New("no port is free")
 }

@@ -41,7 +41,7 @@ func (r *runner) startFleet() (*fleet, error) {
 	if _, err := r.installer.version(&setup{needs: "apt etcd-server"}); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoEtcd, err)
 	}
-	ports, err := freePorts(8)
+	ports, err := r.launcher.freePorts(8)
 	if err != nil {
 		return nil, err
 	}

@@ -262,7 +262,7 @@ func (r *runner) exerciseTapped(ctx context.Context, s *setup, d *daemon) (strin
 
 // exercise builds and runs a set-up's program and checks what it printed.
 func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (string, error) {
-	ports, err := freePorts(2)
+	ports, err := r.launcher.freePorts(2)
 	if err != nil {
 		return "", err
 	}

@@ -26,7 +26,7 @@ const (
 	username   = "ids"
 	password   = "only-for-tests"
 	startLimit = time.Minute
-	stopLimit  = 10 * time.Second
+	stopLimit  = time.Minute
 )
 
 // A daemon is a running server: katsubushi, or with plain memcached.
@@ -48,6 +48,7 @@ type launcher struct {
 	work    string
 	running map[string]*daemon
 	failed  map[string]error // kinds that did not start
+	taken   []func()         // release the ports
 }
 
 // get returns the running daemon of a kind, starting it if need be.
@@ -68,7 +69,7 @@ func (l *launcher) get(kind string) (*daemon, error) {
 }
 
 func (l *launcher) start(kind string) (*daemon, error) {
-	ports, err := freePorts(3)
+	ports, err := l.freePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,10 @@ func (l *launcher) stop() (failed []error) {
 			failed = append(failed, err)
 		}
 	}
+	for _, release := range l.taken {
+		release()
+	}
+	l.taken = nil
 	return failed
 }
 
@@ -247,16 +252,15 @@ func (d *daemon) stop() error {
 	return nil
 }
 
-// freePorts returns n loopback ports that nobody listened on a moment ago.
-func freePorts(n int) ([]int, error) {
+// freePorts returns n loopback ports that nobody else gets until stop.
+func (l *launcher) freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		port, release, err := childprocess.TakePort()
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports, l.taken = append(ports, port), append(l.taken, release)
 	}
 	return ports, nil
 }
