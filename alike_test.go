@@ -51,7 +51,7 @@ var alikes = map[string]func(t *testing.T) alike{
 	},
 	"client": func(t *testing.T) alike {
 		dial := func(addr string) *client.Client {
-			c, err := client.New(client.Static(addr), client.Config{Timeout: time.Minute})
+			c, err := client.New(client.Static(addr), client.Config{Timeout: time.Minute, DialTimeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

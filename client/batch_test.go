@@ -433,7 +433,9 @@ func TestNoAllocationPerID(t *testing.T) {
 		}
 	}()
 	for _, prefetch := range []int{0, 1000} {
-		c, err := New(Static(l.Addr().String()), Config{Prefetch: prefetch, MaxAge: time.Duration(prefetch) * time.Hour})
+		c, err := New(Static(l.Addr().String()), Config{
+			Prefetch: prefetch, MaxAge: time.Duration(prefetch) * time.Hour, Timeout: time.Minute, DialTimeout: time.Minute,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func ExampleDNS() {
 func ExampleConfig_prefetch() {
 	ids, err := client.New(client.Static("127.0.0.1:"+daemon()), client.Config{
 		Prefetch: 1000,
-		MaxAge:   200 * time.Millisecond,
+		MaxAge:   2 * time.Second,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -67,7 +67,7 @@ func ExampleClient_ID() {
 	}
 	defer ids.Close()
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		id, err := ids.ID(ctx)
 		if err != nil {

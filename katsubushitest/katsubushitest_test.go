@@ -21,6 +21,7 @@ import (
 // dial makes a client that is closed with the test.
 func dial(t testing.TB, addr string, c client.Config) *client.Client {
 	t.Helper()
+	c.Timeout, c.DialTimeout = time.Minute, time.Minute // the machine may be busy
 	ids, err := client.New(client.Static(addr), c)
 	if err != nil {
 		t.Fatal(err)

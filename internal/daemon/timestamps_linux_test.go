@@ -118,7 +118,7 @@ func TestTimestampsOverEveryPort(t *testing.T) {
 					c.inRow(t, verb, answer, map[string]int{"INCR tx": 1, "INCRBY tx 7": 7}[verb])
 				}
 			}
-			clients, err := client.New(client.Static(address), client.Config{})
+			clients, err := client.New(client.Static(address), client.Config{Timeout: patience, DialTimeout: patience})
 			if err != nil {
 				t.Fatal(err)
 			}
