@@ -194,9 +194,10 @@ func operator(p *place) {
 	l.await("ready")
 	for _, held := range p.leases() {
 		if l.holds(held) {
-			if _, err := p.pool.Release(context.Background(), held.Worker); err != nil {
-				p.Fatal(err)
-			}
+			insist(p.T, "the lease is ended", func() error {
+				_, err := p.pool.Release(context.Background(), held.Worker)
+				return err
+			})
 		}
 	}
 	l.code(ExitLeaseOver)
