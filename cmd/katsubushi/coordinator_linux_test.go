@@ -327,24 +327,7 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 }
 
 // settled reports whether the last change of every lane of a daemon was to serving.
-func settled(p *process) bool {
-	last := map[float64]string{}
-	for line := range strings.Lines(p.Logged()) {
-		var e struct {
-			Msg, State string
-			Lane       float64
-		}
-		if json.Unmarshal([]byte(line), &e) == nil && e.Msg == "lease" {
-			last[e.Lane] = e.State
-		}
-	}
-	for _, state := range last {
-		if state != workerid.Serving.String() {
-			return false
-		}
-	}
-	return true
-}
+func settled(p *process) bool { return p.serve(len(p.states())) }
 
 // A backup is restored while daemons hold leases, and then while none does, which is said with
 // `lease restored`; in the end the store is wiped, and `lease init` mends that. No id comes twice.

@@ -153,17 +153,32 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 }
 
 // TestProcessHoldersAreNotRefused: Redis has one fault after another, and no request is refused,
-// neither during a fault nor when the windows from before it would have ended.
+// neither during a fault nor when the windows from before it would have ended. (On a busy machine a fault may last
+// for as long as a window: then nothing is shown, and leases are longer.)
 func TestProcessHoldersAreNotRefused(t *testing.T) {
 	t.Parallel()
+	for lease := 6 * time.Second; !holdersServe(t, lease); lease *= 3 {
+		if lease > time.Minute {
+			t.Fatal("each time a fault lasted for as long as a window")
+		}
+	}
+}
+
+// holdersServe returns false if a fault lasted for too long.
+func holdersServe(t *testing.T, lease time.Duration) bool {
+	t.Helper()
 	server := redistest.Start(t)
 	front := redistest.NewProxy(t, server.Addr())
 	url := strings.Replace(server.URL(), server.Addr(), front.Addr(), 1)
-	initPool(t, url)
+	var made initialised
+	if runLease(t, url, &made, "init", "-how", "new", "-lease", lease.String()); made.Result != redis.Made {
+		t.Fatalf("lease init: %s", made.Result)
+	}
 	c := census{lanes: 1, pace: pace}
-	p := launchLeasing(t, url)
+	p := launchLeasing(t, url, "-lease", lease.String())
 	p.WaitListening(t)
 	l := c.load(t, p.Addr(), 2, 3)
+	longest := time.Duration(0)
 	away := func(d time.Duration, begin, end func()) {
 		t.Helper()
 		degraded, began := p.came("degraded"), time.Now()
@@ -172,11 +187,12 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 		serving := p.came("serving")
 		end()
 		await(t, "it is over", func() bool { return p.came("serving") > serving })
+		longest = max(longest, time.Since(began))
 	}
-	away(3*time.Second, server.Pause, server.Resume) // half a lease
+	away(lease/2, server.Pause, server.Resume)
 	away(0, server.Kill, server.Launch)
 	replica := server.Replica()
-	away(2*time.Second, server.Kill, func() {
+	away(lease/3, server.Kill, func() {
 		replica.Promote()
 		front.Retarget(replica.Addr())
 		front.Cut()
@@ -184,12 +200,16 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 	replica.Do("FLUSHALL")
 	history := redistest.Namespace(t) + ":meta"
 	await(t, "the pool is made again", func() bool { return replica.Do("HGET", history, "hist") != nil })
-	until := time.Now().Add(6 * time.Second) // no window that was granted before reaches beyond
+	until := time.Now().Add(lease) // no window that was granted before reaches beyond
 	await(t, "all windows are over that were granted before", func() bool { return time.Now().After(until) })
 	l.awaitMore(t, 100)
 	l.finish(t)
-	c.noneRefused(t)
 	c.verdict(t)
+	if longest > lease*2/3 && (len(c.refusals) > 0 || p.came("exhausted") > 0) {
+		t.Logf("refused: %v, with leases of %v and a fault of %v", c.refusals, lease, longest)
+		return false
+	}
+	c.noneRefused(t)
 	if held := generator.Katsubushi(); held.Decompose(c.min).Worker != held.Decompose(c.max).Worker {
 		t.Error("it has another worker id than it began with")
 	}
@@ -198,6 +218,7 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 			t.Errorf("it was %s", state)
 		}
 	}
+	return true
 }
 
 // TestProcessRedisDownForALease: the daemon serves until its window ends, then refuses, and continues

@@ -52,6 +52,32 @@ func workerOf(t *testing.T, p *process) uint64 {
 	return generator.Katsubushi().Decompose(hurry(t, p, 1)[0]).Worker
 }
 
+// states returns the state that each lane of a daemon has by its log.
+func (p *process) states() map[float64]string {
+	last := map[float64]string{}
+	for line := range strings.Lines(p.Logged()) {
+		var e struct {
+			Msg, State string
+			Lane       float64
+		}
+		if json.Unmarshal([]byte(line), &e) == nil && e.Msg == "lease" {
+			last[e.Lane] = e.State
+		}
+	}
+	return last
+}
+
+// serve reports whether so many lanes of the daemon serve.
+func (p *process) serve(lanes int) bool {
+	n := 0
+	for _, state := range p.states() {
+		if state == workerid.Serving.String() {
+			n++
+		}
+	}
+	return n == lanes
+}
+
 func TestProcessLeasesFromRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -82,9 +108,7 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	}
 	second := launchLeasing(t, url, "-lanes", "2")
 	second.WaitListening(t)
-	await(t, "both lanes of the second serve", func() bool {
-		return strings.Count(second.Logged(), `"state":"serving"`) == 2
-	})
+	await(t, "both lanes of the second serve", func() bool { return second.serve(2) })
 
 	var list []workerid.Lease
 	runLease(t, url, &list, "list", "-all")
@@ -109,9 +133,7 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	first.end(t, syscall.SIGTERM)
 	third := launchLeasing(t, url, "-lanes", "3")
 	third.WaitListening(t)
-	await(t, "all lanes of the third serve", func() bool {
-		return strings.Count(third.Logged(), `"state":"serving"`) == 3
-	})
+	await(t, "all lanes of the third serve", func() bool { return third.serve(3) })
 	var stats redis.Stats
 	if runLease(t, url, &stats, "stats"); stats.Held != 5 || stats.GetIDSuccess != 6 {
 		t.Errorf("lease stats: %+v", stats)
