@@ -54,6 +54,7 @@ func TestGreedyClientsTakeNothingFromAPoliteOne(t *testing.T) {
 			polite := dial(t, address)
 			r := bufio.NewReader(polite)
 			for i := range 2000 {
+				polite.SetDeadline(time.Now().Add(patience))
 				io.WriteString(polite, "get id\r\n")
 				for line := ""; line != "END\r\n"; {
 					var err error

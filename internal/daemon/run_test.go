@@ -97,7 +97,7 @@ func dial(t *testing.T, address string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(4 * patience)) // for all of a test
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -156,7 +156,7 @@ func TestHandshakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetDeadline(time.Now().Add(5 * time.Minute))
 		io.WriteString(c, says)
 		answer, err := io.ReadAll(c)
 		if ne, ok := err.(net.Error); ok && ne.Timeout() || len(answer) > 100 || strings.Contains(string(answer), "HTTP/1") {
@@ -179,7 +179,7 @@ func TestTenThousandStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Minute))
+	c.SetDeadline(time.Now().Add(5 * time.Minute))
 	w := newWire(c)
 	go func() {
 		for i := range uint32(10_000) {
@@ -448,7 +448,7 @@ func TestRemainsOfConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetDeadline(time.Now().Add(5 * time.Minute))
 		return newWire(c)
 	}
 	const calls = 64/leftShare + 1
@@ -602,7 +602,7 @@ func TestTLS(t *testing.T) {
 	}
 	c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, NextProtos: []string{"http/1.1"}})
 	if err == nil {
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetDeadline(time.Now().Add(5 * time.Minute))
 		io.WriteString(c, "GET /id HTTP/1.1\r\nHost: x\r\n\r\n")
 		if b, _ := io.ReadAll(c); strings.Contains(string(b), "HTTP/1") {
 			t.Errorf("HTTP/1 over TLS: %q", b)

@@ -158,7 +158,7 @@ func (f *fixture) client() katsubushipb.GeneratorClient {
 }
 
 func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -166,7 +166,7 @@ func soon(t testing.TB) context.Context {
 // await waits for a condition.
 func await(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !met(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !met(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("in vain: ", what)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	patience = time.Minute // how long the commands of one room may take
+	patience = 3 * time.Minute // how long the commands of one room may take
 	// how often a room is run: on a machine that stands still, time-outs of the programs that it runs
 	// pass
 	tries = 4

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a condition may take to come true before a test fails.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // A Member is an etcd process, or none while it is killed. Its ports stay the same.
 type Member struct {
