@@ -210,6 +210,7 @@ func TestAnswersThatComeLate(t *testing.T) {
 		}
 		a.board.wait(2 * time.Millisecond)
 		time.Sleep(4 * time.Second)
+		synctest.Wait()
 		a.want("it answers", a.Until(0) > a.c.Clock(), true)
 		a.want("what happened", len(a.story), Groups)
 		for _, text := range []string{"does not answer", "answers again"} {
@@ -290,6 +291,7 @@ func TestEndAtTheBeginning(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		a.want("keys", len(board.nodes), 0)
 	})
 }
@@ -305,6 +307,7 @@ func TestAnotherStore(t *testing.T) {
 			board.down = err
 			board.mu.Unlock()
 			time.Sleep(3 * time.Second)
+			synctest.Wait()
 		}
 		replaced := fmt.Errorf("%w: cluster 17", ErrReplaced)
 		for _, err := range []error{errors.New("no etcd"), replaced, errors.New("no etcd"), replaced} {
