@@ -71,6 +71,7 @@ type visit struct {
 type kept struct {
 	at     int64
 	copies [2]*slot
+	moved  bool // the lock was moved away since
 }
 
 // Files returns the world of two processes once the first one has a window.
@@ -173,7 +174,10 @@ func (w *files) restores(to []Choice) []Choice {
 	}
 	idle := w.daemons[0].store == nil && w.daemons[1].store == nil
 	if w.kept != nil && idle && w.daemons[w.first()].during == nil {
-		to = append(to, Choice{Kind: Restore}, Choice{Kind: Restore, Arg: 1})
+		to = append(to, Choice{Kind: Restore, Arg: 1})
+		if !w.kept.moved { // all files moved away and back: one of the dangers that LEASES.md names
+			to = append(to, Choice{Kind: Restore})
+		}
 	}
 	return to
 }
@@ -209,6 +213,9 @@ func (w *files) step(c Choice) *files {
 	case Delete:
 		if c.Arg >= 2 {
 			n.disk.away = n.disk.names[lockName]
+			if n.kept != nil {
+				n.kept = &kept{n.kept.at, n.kept.copies, true}
+			}
 		}
 		n.disk.names[lockName] = 0
 		if c.Arg%2 == 1 {
@@ -221,7 +228,7 @@ func (w *files) step(c Choice) *files {
 	case Jump:
 		n.wall += jumps[c.Arg]
 	case Backup:
-		n.kept = &kept{n.now, n.disk.inodes[n.disk.names[stateName]].cached}
+		n.kept = &kept{at: n.now, copies: n.disk.inodes[n.disk.names[stateName]].cached}
 	case Restore:
 		if c.Arg == 2 {
 			n.disk.names[lockName], n.disk.away = n.disk.away, 0

@@ -36,6 +36,9 @@ func (w *files) Digest() uint64 {
 	if w.kept != nil {
 		w.kept.copies[0].visit(d)
 		w.kept.copies[1].visit(d)
+		if w.kept.moved {
+			d.Number(-10)
+		}
 	}
 	for _, p := range w.daemons {
 		p.visit(&v)

@@ -127,6 +127,7 @@ func TestEverySchedule(t *testing.T) {
 				continue
 			}
 			t.Run(s.name+[]string{"/once", "/twice"}[n], func(t *testing.T) {
+				t.Parallel()
 				if r := s.explore(t, "", Explorer{Bound: b}); r.Err != nil || !r.Complete {
 					t.Errorf("%+v", r)
 				}
