@@ -69,7 +69,6 @@ type visit struct {
 
 // kept is a backup of the state file.
 type kept struct {
-	at     int64
 	copies [2]*slot
 	moved  bool // the lock was moved away since
 }
@@ -214,7 +213,7 @@ func (w *files) step(c Choice) *files {
 		if c.Arg >= 2 {
 			n.disk.away = n.disk.names[lockName]
 			if n.kept != nil {
-				n.kept = &kept{n.kept.at, n.kept.copies, true}
+				n.kept = &kept{n.kept.copies, true}
 			}
 		}
 		n.disk.names[lockName] = 0
@@ -228,7 +227,7 @@ func (w *files) step(c Choice) *files {
 	case Jump:
 		n.wall += jumps[c.Arg]
 	case Backup:
-		n.kept = &kept{at: n.now, copies: n.disk.inodes[n.disk.names[stateName]].cached}
+		n.kept = &kept{copies: n.disk.inodes[n.disk.names[stateName]].cached}
 	case Restore:
 		if c.Arg == 2 {
 			n.disk.names[lockName], n.disk.away = n.disk.away, 0
