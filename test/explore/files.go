@@ -70,7 +70,7 @@ type visit struct {
 // kept is a backup of the state file.
 type kept struct {
 	copies [2]*slot
-	moved  bool // the lock was moved away since
+	moved  bool // the lock was moved away since: with the copy all files were, a danger that LEASES.md names
 }
 
 // Files returns the world of two processes once the first one has a window.
@@ -172,11 +172,8 @@ func (w *files) restores(to []Choice) []Choice {
 		to = append(to, Choice{Kind: Restore, Arg: 2})
 	}
 	idle := w.daemons[0].store == nil && w.daemons[1].store == nil
-	if w.kept != nil && idle && w.daemons[w.first()].during == nil {
-		to = append(to, Choice{Kind: Restore, Arg: 1})
-		if !w.kept.moved { // all files moved away and back: one of the dangers that LEASES.md names
-			to = append(to, Choice{Kind: Restore})
-		}
+	if w.kept != nil && !w.kept.moved && idle && w.daemons[w.first()].during == nil {
+		to = append(to, Choice{Kind: Restore}, Choice{Kind: Restore, Arg: 1})
 	}
 	return to
 }
