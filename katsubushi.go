@@ -196,13 +196,13 @@ func (s *IDs) Close() error {
 	return nil
 }
 
-// Err returns why no id can be issued at this moment, or nil.
+// Err returns why no id can be issued at this moment, or nil. After Close it is an ErrClosed.
 func (s *IDs) Err() error {
-	err := s.holder.Issuer.Ready(s.holder.Clock.Now())
-	if err == nil {
-		return nil
+	err := s.over(context.Background())
+	if why := s.holder.Issuer.Ready(s.holder.Clock.Now()); err == nil && why != nil {
+		err = errors.New(s.holder.Explain(why))
 	}
-	return errors.New(s.holder.Explain(err))
+	return err
 }
 
 // A Status is what is known of the right to issue.
@@ -248,7 +248,7 @@ func (s *IDs) wait(ctx context.Context, rung <-chan struct{}, why error) error {
 	defer again.Stop()
 	select {
 	case <-s.open.Done():
-		return s.over()
+		return s.over(context.Background())
 	case <-ctx.Done():
 		return s.ended(ctx, why)
 	case <-rung:
@@ -257,9 +257,12 @@ func (s *IDs) wait(ctx context.Context, rung <-chan struct{}, why error) error {
 	return nil
 }
 
-// over returns ErrClosed after Close.
-func (s *IDs) over() error {
-	if s.open.Err() != nil {
+// over returns the error of ctx if that has ended, and ErrClosed after Close.
+func (s *IDs) over(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return s.ended(ctx, nil)
+	case s.open.Err() != nil:
 		return fmt.Errorf("katsubushi: %w", ErrClosed)
 	}
 	return nil

@@ -249,7 +249,17 @@ func TestNamesAfterClose(t *testing.T) {
 		}
 		names = append(names, n)
 	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	for _, definition := range []string{"a uuid4", "e uuid4"} {
+		if _, err := ids.Name(over, definition); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a ctx that is over: %v", definition, err)
+		}
+	}
 	ids.Close()
+	if err := ids.Err(); !errors.Is(err, katsubushi.ErrClosed) || !errors.Is(ids.Status().Err, katsubushi.ErrClosed) {
+		t.Errorf("Err after Close: %v", err)
+	}
 	for _, n := range names {
 		if text, err := n.Text(t.Context()); !errors.Is(err, katsubushi.ErrClosed) {
 			t.Errorf("%v after Close: %q, %v", n, text, err)

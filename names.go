@@ -78,10 +78,7 @@ func (n *Name) take(ctx context.Context, count int, bulk bool) (id.Run, error) {
 
 // insist waits while there are no ids.
 func (n *Name) insist(ctx context.Context, count int, bulk bool) (id.Run, error) {
-	if ctx.Err() != nil {
-		return id.Run{}, n.of.ended(ctx, nil)
-	}
-	if err := n.of.over(); err != nil { // random texts need no worker id
+	if err := n.of.over(ctx); err != nil { // random texts need no worker id
 		return id.Run{}, err
 	}
 	for {
@@ -107,11 +104,11 @@ func (s *IDs) Name(ctx context.Context, definition string) (*Name, error) {
 	if err != nil {
 		return nil, fmt.Errorf("katsubushi: %w: %w", ErrRefused, err)
 	}
-	n, err := s.declare(def, nil)
+	n, err := s.declare(ctx, def, nil)
 	if n == nil && err == nil {
 		var r counter.Record
 		if r, err = s.record(ctx, def); err == nil { // others need not wait for the store
-			n, err = s.declare(def, &r)
+			n, err = s.declare(ctx, def, &r)
 		}
 	}
 	if err != nil {
@@ -138,12 +135,12 @@ func (s *IDs) record(ctx context.Context, def kinds.Definition) (counter.Record,
 
 // declare returns the Name of a definition, and makes it if it is new. It returns nil if that is a sequence and needs a
 // record.
-func (s *IDs) declare(def kinds.Definition, r *counter.Record) (*Name, error) {
+func (s *IDs) declare(ctx context.Context, def kinds.Definition, r *counter.Record) (*Name, error) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
 	if n := s.names[def.Name]; n != nil && n.definition != def {
 		return nil, fmt.Errorf("%w: it is %q already", ErrRefused, n)
-	} else if err := s.over(); n != nil || err != nil {
+	} else if err := s.over(ctx); n != nil || err != nil {
 		return n, err
 	}
 	var kind issuer.Kind
