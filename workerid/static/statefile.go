@@ -33,7 +33,8 @@ type stateFile struct {
 // might replace another process's file; see durable.Copies.
 func newStateFile(d Disk, path string, log *slog.Logger, locked func() bool, succeed func() error) *stateFile {
 	s := &stateFile{}
-	s.Copies = durable.Copies{Disk: d, Path: path, Log: log, Locked: locked, Succeed: succeed, MayOverwrite: s.mayOverwrite}
+	s.Copies = durable.Copies{Disk: d, Path: path, Log: log, Locked: locked, Succeed: succeed,
+		MayOverwrite: s.mayOverwrite}
 	return s
 }
 
