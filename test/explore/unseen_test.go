@@ -57,7 +57,7 @@ var edits = []edit{
 		old: "if err := c.Disk.Remove(path); err != nil && !errors", new: "if err := error(nil); err != nil && !errors"},
 	{name: "a record that another process has written is replaced", file: "internal/durable/copies.go", world: "files",
 		old: "case c.file == nil && c.Succeed", new: "case c.file != nil && c.Succeed", long: true},
-	{name: "what is found after the rename is taken for one's own file", file: "internal/durable/copies.go", world: "files",
+	{name: "what is found after the rename is taken for one's own", file: "internal/durable/copies.go", world: "files",
 		old: "content, slices.Concat(data, data)) {", new: "content, slices.Concat(content)) {", long: true},
 	{name: "the last run's page stays until this one is recorded", file: "workerid/static/own.go", world: "files",
 		old: `w.memory == nil || w.last.Page == "":`, new: `w.memory == nil || w.last.Page != "":`, long: true},
