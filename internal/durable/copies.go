@@ -20,6 +20,9 @@ type Copies struct {
 	Path   string
 	Log    *slog.Logger
 	Locked func() bool // reports whether the caller still has the lock; asked before a file is replaced
+	// Lock tells the lock that the caller has from any other one, in letters, digits and hyphens; "" = there is only one.
+	// Processes with different locks, as after one was moved away, make their new files under different names.
+	Lock string
 	// Succeed is called last before the first file is replaced, if it is set. Its error says why the record at Path is
 	// not the one that the caller goes on from: a lock that was moved away may be back after another process had its own.
 	Succeed func() error
@@ -51,6 +54,9 @@ func (c *Copies) Use(f File) { c.file, c.failed = f, true }
 func (c *Copies) Create(data []byte) error {
 	c.failed = true
 	temporary := c.Path + ".tmp"
+	if c.Lock != "" {
+		temporary = c.Path + "." + c.Lock + ".tmp"
+	}
 	err := c.writeNew(temporary, data)
 	if isFull(err) {
 		return c.overwrite(temporary, data, err)

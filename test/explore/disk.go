@@ -14,8 +14,10 @@ import (
 const (
 	lockName = iota
 	stateName
-	tmpName
-	names
+	tmpName // that of a new file, by the inode of its writer's lock
+	names   = tmpName + inodes
+
+	inodes = 10 // and one less files
 )
 
 func nameOf(path string) int {
@@ -23,7 +25,7 @@ func nameOf(path string) int {
 	case strings.HasSuffix(path, ".lock"):
 		return lockName
 	case strings.HasSuffix(path, ".tmp"):
-		return tmpName
+		return tmpName + int(path[len(path)-len("1.tmp")]-'0')
 	}
 	return stateName
 }
@@ -32,7 +34,7 @@ func nameOf(path string) int {
 // none; the number of a file that is gone is used again.
 type disk struct {
 	names, synced [names]int8
-	inodes        [8]inode
+	inodes        [inodes]inode
 	opened        []descriptor // clipped before it grows
 	away          int8         // the inode of a lock that was moved away; 0 = none
 	lastFD        int
@@ -118,7 +120,9 @@ func (s *slot) visit(d *digest) {
 // visit leaves out generations, but which of the two copies of a file is the newer one.
 func (k *disk) visit(d *digest) {
 	for i := range k.names {
-		d.Number(int64(k.names[i])<<8 | int64(k.synced[i]))
+		if i < tmpName || k.names[i]|k.synced[i] != 0 {
+			d.Number(int64(i)<<16 | int64(k.names[i])<<8 | int64(k.synced[i]))
+		}
 	}
 	d.Number(int64(k.away))
 	for i, n := range k.inodes {
@@ -147,7 +151,7 @@ func (k *disk) visit(d *digest) {
 	}
 }
 
-var inodeNames = [...]string{"", "1", "2", "3", "4", "5", "6", "7"}
+var inodeNames = [inodes]string{"", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
 
 func (k *disk) used(n int8) bool {
 	if n > 0 && n == k.away {

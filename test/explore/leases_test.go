@@ -43,6 +43,7 @@ func TestSchedulesThatAreMended(t *testing.T) {
 		// a page stays though a later run is recorded, and so a copy of the record before is believed
 		"9:2.0.1.1.0.0 10:11.1.0.0.0.0 11:9.1.0.0.23.0 20:12.0.0.0.0.0",
 		"9:2.0.1.1.2.0 11:11.1.0.0.0.0 12:18.1.0.1.20.0 19:12.0.0.0.0.0", // it cannot be removed
+		"9:2.0.1.1.14.0 10:19.1.0.0.0.2 11:8.1.0.0.13.1 12:12.0.0.0.0.2", // another's new file is renamed
 	} {
 		s, err := ParseSchedule(schedule)
 		if err != nil {

@@ -157,7 +157,7 @@ func TestFullDiskBesideAStoppedDaemon(t *testing.T) {
 	aRun(t, w)
 	move(t, disk, "", "away-", lock)
 	disk.Fault = func(op string) error {
-		if strings.HasPrefix(op, "write worker-7.state.tmp") {
+		if strings.HasPrefix(op, "write worker-7.state.") {
 			return syscall.ENOSPC
 		}
 		return nil

@@ -221,6 +221,7 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	w.state.record.Offset = w.guard.trusted
 	w.mu.Unlock()
 	w.state.record.Boot, w.state.record.Reserve, w.state.record.Run.Lock = c.BootID, w.reserve, lock.ID()
+	w.state.Lock = lock.ID()
 	err := how(mark)
 	w.mu.Lock()
 	w.file = w.state.File()
