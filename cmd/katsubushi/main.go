@@ -151,6 +151,13 @@ func (c *call) runUntilSignal(d *daemon.Daemon, last ending) int {
 	u := upgrader{d: d, log: c.Log, manager: manager, where: c.sayWhere}
 	defer u.serve()()
 	go manager.report(ctx, d.Serving(), d.Status, func() error { return c.ask(false) })
+	go func() {
+		select {
+		case <-d.Serving():
+			freeStartup()
+		case <-ctx.Done():
+		}
+	}()
 	if err := d.Run(ctx); err != nil {
 		c.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
