@@ -111,7 +111,7 @@ func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 				c.MaxWait, c.Counters.Dir, c.AnyDisk, c.Definitions = patience, t.TempDir(), true, line
 			})
 			// As March or PD made it: the parts behind each other, of a clock that is ahead.
-			tick := uint64((time.Now().UnixMilli() + 1500 - l.Epoch) / l.Unit)
+			tick := uint64((time.Now().UnixMilli() + 20_000 - l.Epoch) / l.Unit)
 			theirs := tick<<l.SequenceBits | 5
 			switch {
 			case l.WorkerHigh:
@@ -127,9 +127,6 @@ func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 			}
 			a := &asker{t: t, conn: dial(t, address), name: "tx", layout: l, last: theirs}
 			a.r = bufio.NewReader(a.conn)
-			if first := a.ask(1); l.PositionOf(first) != l.PositionOf(theirs)+1 {
-				t.Errorf("%d is not next to %d", first, theirs)
-			}
 			for range 50 {
 				a.ask(10)
 			}
