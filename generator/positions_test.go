@@ -223,7 +223,7 @@ func TestARaiseFarAheadIsServed(t *testing.T) {
 	}
 }
 
-// The time field of a layout may go beyond what 64 bits of ns can count. Up to LastPosition ids are issued there.
+// The time field of a layout may go beyond what 64 bits of ns can count. Ids are issued up to LastPosition, no further.
 func TestTheLastPositions(t *testing.T) {
 	s := newStand(t, nodeless)
 	last := nodeless.LastPosition()
