@@ -276,7 +276,9 @@ func (p *place) leases() (all []workerid.Lease) {
 	return all
 }
 
-var tooLate = regexp.MustCompile(`msg="the worker id is not given back.*(deadline exceeded|did not answer|differ too much)`)
+// tooLate is what a lessee says that Redis has not answered in time.
+var tooLate = regexp.MustCompile(
+	`msg="the worker id is not given back.*(deadline exceeded|did not answer|differ too much)`)
 
 // givenBack checks that a process that ended has no lease, unless Redis answered too late on a busy machine.
 func (p *place) givenBack(all ...*lessee) {
