@@ -21,7 +21,7 @@ type Copies struct {
 	Log    *slog.Logger
 	Locked func() bool // reports whether the caller still has the lock; asked before a file is replaced
 	// Lock tells the lock that the caller has from any other one, in letters, digits and hyphens; "" = there is only one.
-	// Processes with different locks, as after one was moved away, make their new files under different names.
+	// Processes with different locks, as after one was moved away, write their new files under different names.
 	Lock string
 	// Succeed is called last before the first file is replaced, if it is set. Its error says why the record at Path is
 	// not the one that the caller goes on from: a lock that was moved away may be back after another process had its own.
@@ -54,12 +54,18 @@ func (c *Copies) Use(f File) { c.file, c.failed = f, true }
 func (c *Copies) Create(data []byte) error {
 	c.failed = true
 	temporary := c.Path + ".tmp"
+	own := temporary
 	if c.Lock != "" {
-		temporary = c.Path + "." + c.Lock + ".tmp"
+		own = c.Path + "." + c.Lock + ".tmp"
 	}
-	err := c.writeNew(temporary, data)
+	err := c.writeNew(own, data)
 	if isFull(err) {
-		return c.overwrite(temporary, data, err)
+		return c.overwrite(own, data, err)
+	}
+	// All processes rename their new files from one name, and look at the rest after they have put theirs there. So
+	// another one that was stopped after its look finds nothing to rename, or this file, which is not its own.
+	if err == nil && own != temporary {
+		err = c.Disk.Rename(own, temporary)
 	}
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 const (
 	lockName = iota
 	stateName
-	tmpName // that of a new file, by the inode of its writer's lock
+	tmpName // of a new file; those that are written have one by the inode of the writer's lock
 	names   = tmpName + inodes
 
 	inodes = 10 // and one less files
@@ -24,6 +24,8 @@ func nameOf(path string) int {
 	switch {
 	case strings.HasSuffix(path, ".lock"):
 		return lockName
+	case strings.HasSuffix(path, ".state.tmp"):
+		return tmpName
 	case strings.HasSuffix(path, ".tmp"):
 		return tmpName + int(path[len(path)-len("1.tmp")]-'0')
 	}

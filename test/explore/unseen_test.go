@@ -53,8 +53,10 @@ var edits = []edit{
 	{name: "a window starts below the floor", file: "workerid/pool/rules.go",
 		old: "max(rec.Mark, m.Floor) + 2", new: "rec.Mark + 2", world: "leases"},
 
-	{name: "a new state file may be one that another process has open", file: "internal/durable/copies.go", world: "files",
-		old: "if err := c.Disk.Remove(path); err != nil && !errors", new: "if err := error(nil); err != nil && !errors"},
+	{name: "all processes write their new files under one name", file: "internal/durable/copies.go", world: "files",
+		old: `if c.Lock != "" {`, new: `if c.Lock == "-" {`, long: true},
+	{name: "a new file is renamed from its writer's own name", file: "internal/durable/copies.go", world: "files",
+		old: "if err == nil && own != temporary {", new: "if temporary = own; err != nil {", long: true},
 	{name: "a record that another process has written is replaced", file: "internal/durable/copies.go", world: "files",
 		old: "case c.file == nil && c.Succeed", new: "case c.file != nil && c.Succeed", long: true},
 	{name: "what is found after the rename is taken for one's own", file: "internal/durable/copies.go", world: "files",

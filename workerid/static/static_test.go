@@ -271,8 +271,9 @@ func TestGoldenTrace(t *testing.T) {
 		write worker-7.state.disk-1.tmp 0+4096
 		write worker-7.state.disk-1.tmp 4096+4096
 		sync worker-7.state.disk-1.tmp
-		close worker-7.state.disk-1.tmp` + read + `
-		rename worker-7.state.disk-1.tmp worker-7.state
+		close worker-7.state.disk-1.tmp
+		rename worker-7.state.disk-1.tmp worker-7.state.tmp` + read + `
+		rename worker-7.state.tmp worker-7.state
 		syncdir
 		open worker-7.state
 		read worker-7.state`
@@ -337,7 +338,7 @@ func TestTraceAfterAnError(t *testing.T) {
 	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if len(disk.Trace) != 11 || disk.Trace[1] != "open worker-7.state.disk-1.tmp create" {
+	if len(disk.Trace) != 12 || disk.Trace[1] != "open worker-7.state.disk-1.tmp create" {
 		t.Error(strings.Join(disk.Trace, "\n"))
 	}
 }
