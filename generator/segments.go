@@ -12,7 +12,7 @@ import (
 // Segments says what ParseLayout takes beside names, with examples.
 const Segments = "segments such as time:44,sequence:18 or node:10,time:41,sequence:12,epoch:1420070400000,unit:1ms"
 
-// leastEpoch is the least epoch beside 0 that is taken for Unix milliseconds: people write years and seconds by mistake.
+// leastEpoch is the least epoch beside 0 that counts as Unix milliseconds: people write years and seconds by mistake.
 const leastEpoch = 100_000_000_000
 
 // ParseLayout reads the name of one of Layouts, or a layout's segments, the most significant bits first:
@@ -21,7 +21,7 @@ const leastEpoch = 100_000_000_000
 //	node:10,time:41,sequence:12,epoch:1420070400000   the worker id in front, epoch in Unix ms, by default 0
 //	time:31,node:10,sequence:22,unit:1s               whole ms up to 1s, by default 1ms
 //
-// Such ids have at most 63 bits. The layout's Name is the text, as segments are written shortest; that of segments which
+// Such ids have at most 63 bits. The layout's Name is the text, as segments are written shortest; that of segments that
 // are those of a named layout is that name. So there is one text for each layout.
 func ParseLayout(text string) (Layout, error) {
 	if !strings.Contains(text, ":") {
@@ -53,8 +53,8 @@ func ParseLayout(text string) (Layout, error) {
 	case "node,time,sequence":
 		l.WorkerHigh = true
 	default:
-		return Layout{}, fmt.Errorf("generator: %.70q: time and behind it sequence are needed; node may come before, between or "+
-			"behind them, or not at all", text)
+		return Layout{}, fmt.Errorf("generator: %.70q: time and behind it sequence are needed; node may come before, "+
+			"between or behind them, or not at all", text)
 	}
 	if err := l.Check(); err != nil {
 		return Layout{}, err

@@ -84,9 +84,9 @@ func (c *takers) failed() bool {
 	return len(c.errs) > 0
 }
 
-// TestTimestampsAfterAWrongClock: a daemon whose clock is ahead leads alone, so its ids are ahead too. When two with right
-// clocks have come, it is not ready and leads no more, and under as many requests as there can be its ids' distance from
-// the clock is below a second again within ten times of what it was.
+// TestTimestampsAfterAWrongClock: a daemon whose clock is ahead leads alone, so its ids are ahead too. When two with
+// right clocks have come, it is not ready and leads no more, and under as many requests as there can be its ids are less
+// from the clock is below a second again within ten times of what it was.
 func TestTimestampsAfterAWrongClock(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
 		t.Skip("KATSUBUSHI_SOAK=1 runs it: it takes some three minutes; package generator tests the pace")
@@ -95,7 +95,8 @@ func TestTimestampsAfterAWrongClock(t *testing.T) {
 	const wrong = 20 * time.Second
 	url, layout := etcdtest.URL(t, etcdtest.Start(t)), generator.Katsubushi()
 	args := func(worker int) []string {
-		return []string{"-worker-id", strconv.Itoa(worker), "-counters", url, "-max-wait", "1m", "-name", timestamps + " snowflake layout=katsubushi order=strict node=1023"}
+		return []string{"-worker-id", strconv.Itoa(worker), "-counters", url, "-max-wait", "1m",
+			"-name", timestamps + " snowflake layout=katsubushi order=strict node=1023"}
 	}
 	var last atomic.Uint64 // that any client has
 	largest := func() time.Duration { return time.Until(layout.Decompose(last.Load()).Time) }

@@ -29,8 +29,8 @@ type asker struct {
 	last   uint64
 }
 
-// ask returns the last of n ids, which were checked: each is at the position above the one before, in a row, and all are
-// above those of former calls, of the node, and of now.
+// ask returns the last of n ids, which were checked: each is at the position above the one before, in a row, and all
+// are above those of former calls, of the node, and of now.
 func (a *asker) ask(n int) uint64 {
 	a.t.Helper()
 	fmt.Fprintf(a.conn, "incr %s %d\r\n", a.name, n)
