@@ -85,8 +85,8 @@ func (c *takers) failed() bool {
 }
 
 // TestTimestampsAfterAWrongClock: a daemon whose clock is ahead leads alone, so its ids are ahead too. When two with
-// right clocks have come, it is not ready and leads no more, and under as many requests as there can be its ids are less
-// from the clock is below a second again within ten times of what it was.
+// right clocks have come, it is not ready and leads no more. Under as many requests as there can be, its ids are less
+// than a second from the clock again within ten times of what they were.
 func TestTimestampsAfterAWrongClock(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
 		t.Skip("KATSUBUSHI_SOAK=1 runs it: it takes some three minutes; package generator tests the pace")
