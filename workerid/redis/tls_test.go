@@ -20,9 +20,13 @@ func TestTLS(t *testing.T) {
 	w := worldOf(t, s.Server)
 	w.config.URL = "rediss://:secret@" + s.Addr + "/0?ns=x"
 	var unknown x509.UnknownAuthorityError
-	if err := w.daemon().tryAcquire(redislink.Patience); !errors.As(err, &unknown) {
-		t.Error(err)
-	}
+	w.server.Until("the authority is unknown", func() bool { // a handshake may be late
+		err := w.daemon().tryAcquire(redislink.Patience)
+		if err == nil {
+			t.Fatal("acquired over TLS of an unknown authority")
+		}
+		return errors.As(err, &unknown)
+	})
 	w.config.TLS = &tls.Config{RootCAs: s.Roots}
 	w.keepTheirIDs(w.holders(2))
 }
@@ -45,10 +49,13 @@ func TestClientCertificate(t *testing.T) {
 	w := worldOf(t, s.Server)
 	w.config.HoldRaus = "raus"
 	w.config.URL = "rediss://" + s.Addr + "/0?ns=x&ca=" + s.Cert
-	err := w.daemon().tryAcquire(redislink.Patience)
-	if err == nil || !strings.Contains(err.Error(), "certificate required") {
-		t.Error(err)
-	}
+	w.server.Until("a certificate is required", func() bool {
+		err := w.daemon().tryAcquire(redislink.Patience)
+		if err == nil {
+			t.Fatal("acquired without a certificate")
+		}
+		return strings.Contains(err.Error(), "certificate required")
+	})
 	w.config.URL += "&cert=" + cert + "&key=" + key
 	w.keepTheirIDs(w.holders(2))
 
