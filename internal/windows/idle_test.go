@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +18,13 @@ func TestAnIdleProgramIsWokenTwiceASecond(t *testing.T) {
 		c.WorkerIDs, c.StateDir = []uint64{5, 6, 7}, t.TempDir()
 		h := New(c)
 		t.Cleanup(func() { h.Stop(false) })
-		compared := 0
+		var compared atomic.Int64
 		also := h.Clock.EachSecond
 		h.Clock.EachSecond = func() {
 			if off := time.Since(h.Clock.Base()) % time.Second; off != 0 {
 				t.Errorf("compared %v after a second", off)
 			}
-			compared++
+			compared.Add(1)
 			also()
 		}
 		time.Sleep(130 * time.Millisecond)
@@ -35,7 +36,7 @@ func TestAnIdleProgramIsWokenTwiceASecond(t *testing.T) {
 		time.Sleep(2*time.Second - time.Since(h.Clock.Base())) // the very first windows have begun
 		synctest.Wait()
 		const step, span = 10 * time.Millisecond, 10 * time.Second
-		before, compared0 := h.Lanes(), compared
+		before, compared0 := h.Lanes(), compared.Load()
 		extended := make([]int, len(before))
 		for range span / step {
 			time.Sleep(step)
@@ -56,7 +57,7 @@ func TestAnIdleProgramIsWokenTwiceASecond(t *testing.T) {
 				t.Errorf("lane %d was extended %d times, want %d", lane, n, want)
 			}
 		}
-		if n := compared - compared0; n != int(span/time.Second) {
+		if n := compared.Load() - compared0; n != int64(span/time.Second) {
 			t.Errorf("compared %d times in %v", n, span)
 		}
 	})
