@@ -51,10 +51,11 @@ func ServeUDP(ctx context.Context, c Config, conn *net.UDPConn, answer func(now 
 		n, from, err := conn.ReadFromUDPAddrPort(in)
 		switch {
 		case err == nil:
-			failing, d.quiet = false, 0
+			failing, d.quiet = false, false
 			out = c.reply(conn, from, in[:n], out[:0], answer)
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			d.quiet = true
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return err
@@ -73,12 +74,8 @@ func ServeUDP(ctx context.Context, c Config, conn *net.UDPConn, answer func(now 
 // A udpDrain decides when to stop reading from a socket.
 type udpDrain struct {
 	until time.Time // zero until ctx has ended
-	quiet int       // consecutive reads that found nothing
+	quiet bool      // the last read found nothing
 }
-
-// quietReads is how many reads of DrainQuiet each must find nothing. On a busy machine a read may
-// time out before the socket is checked.
-const quietReads = 3
 
 // goesOn reports whether to read another datagram, and sets the read deadline.
 func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) bool {
@@ -91,9 +88,7 @@ func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) boo
 	now := time.Now()
 	if d.until.IsZero() {
 		d.until = now.Add(c.DrainTimeout)
-		d.quiet = 0
-	}
-	if d.quiet++; d.quiet > quietReads || now.After(d.until) {
+	} else if d.quiet && !HasInput(conn) || now.After(d.until) {
 		return false
 	}
 	return conn.SetReadDeadline(now.Add(DrainQuiet)) == nil

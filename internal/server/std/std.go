@@ -125,10 +125,11 @@ func (g *group) accept(s *sleeper, ln net.Listener, p *server.Port, loop int) er
 			g.start(c, p, loop)
 		}
 		stopping := g.draining.Load()
+		empty := err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || !server.HasInput(ln))
 		switch {
 		case stopping && last.IsZero():
 			last = time.Now().Add(g.DrainTimeout)
-		case stopping && (err != nil || time.Now().After(last)):
+		case stopping && (empty || time.Now().After(last)):
 			return nil
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
