@@ -38,6 +38,7 @@ type conn struct {
 	blocked bool          // output is waiting for the socket; guarded by group.sharing
 	more    bool          // the session may have more to say, or to look at, without further input
 	late    bool          // it has rested while the group was frozen, so Freeze may not wait for it
+	looks   int           // deadlines of this Freeze that were over although there was input; see looksAgain
 	out     []byte        // what the socket had not taken when the group was frozen
 
 	// Its entry in the budget, nil before the first one; the content is guarded by group.sharing.
@@ -120,7 +121,7 @@ func (c *conn) receive() int {
 		case c.doomed.Load() && !c.spared():
 			return 0
 		case c.group.frozen.Load():
-			if !c.yield() {
+			if !c.looksAgain() && !c.yield() {
 				return 0
 			}
 		case c.group.draining.Load():

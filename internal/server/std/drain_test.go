@@ -4,15 +4,19 @@ package std
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 // late is how many times a goroutine comes to its read or to Accept when the deadline is over: as on a machine that is
@@ -78,5 +82,120 @@ func TestDrainLooksBeforeItEnds(t *testing.T) {
 	g.drain()
 	if answer, err := io.ReadAll(client); err != nil || !bytes.Equal(answer, []byte("waited")) {
 		t.Errorf("answered %q (%v)", answer, err)
+	}
+}
+
+// A hurriedConn's next deadlines for reads are over as soon as they are set: as on a machine that is too busy to run
+// the reader before.
+type hurriedConn struct {
+	*net.UnixConn
+	times atomic.Int32
+	set   chan struct{} // closed at the first one
+}
+
+func (c *hurriedConn) SetReadDeadline(at time.Time) error {
+	switch n := c.times.Add(1); {
+	case at.IsZero() || n > maxLooks:
+		return c.UnixConn.SetReadDeadline(at)
+	case n == 1:
+		defer close(c.set)
+	}
+	return c.UnixConn.SetReadDeadline(past)
+}
+
+type hurriedListener struct {
+	*net.UnixListener
+	accepted chan *hurriedConn
+}
+
+func (l hurriedListener) Accept() (net.Conn, error) {
+	c, err := l.AcceptUnix()
+	if err != nil {
+		return nil, err
+	}
+	h := &hurriedConn{UnixConn: c, set: make(chan struct{})}
+	l.accepted <- h
+	return h, nil
+}
+
+// A held session waits before it looks at its input, and answers the second input: Freeze does not wait for a
+// connection that has sent something meanwhile.
+type held struct{ begun, goes chan struct{} }
+
+func (h held) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	h.begun <- struct{}{}
+	<-h.goes
+	if string(in) == "first" {
+		return len(in), out, nil
+	}
+	return echo{}.Feed(now, in, out)
+}
+
+// TestFreezeLooksBeforeItHolds: an encrypted connection answers what has arrived before Freeze, however late its
+// goroutine reads it.
+func TestFreezeLooksBeforeItHolds(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	roots, err := selfsigned.Write(cert, key, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encrypted, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan *hurriedConn, 1)
+	h := held{make(chan struct{}), make(chan struct{})}
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	e := New(server.Config{Now: func() int64 { return 0 }, DrainTimeout: time.Hour, Counters: new(server.Counters)})
+	go func() {
+		served <- e.Serve(ctx, []server.Port{{
+			Listeners: []net.Listener{hurriedListener{ln, accepted}}, TLS: encrypted,
+			Open: func(int, *latency.Asked) server.Session { return h },
+		}})
+	}()
+	plain, err := net.DialUnix("unix", nil, ln.Addr().(*net.UnixAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := tls.Client(plain, &tls.Config{RootCAs: roots, ServerName: "localhost"})
+	defer client.Close()
+	for _, text := range []string{"first", "second"} {
+		if _, err := client.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if text == "first" {
+			<-h.begun
+		}
+	}
+	frozen := make(chan error)
+	go func() {
+		_, err := e.Freeze(ctx)
+		frozen <- err
+	}()
+	<-(<-accepted).set
+	h.goes <- struct{}{}
+	for waiting := true; waiting; {
+		select {
+		case <-h.begun:
+			h.goes <- struct{}{}
+		case err := <-frozen:
+			if err != nil {
+				t.Error(err)
+			}
+			waiting = false
+		}
+	}
+	end()
+	if answer, err := io.ReadAll(client); err != nil || !bytes.Equal(answer, []byte("second")) {
+		t.Errorf("answered %q (%v)", answer, err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }

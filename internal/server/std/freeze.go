@@ -296,9 +296,24 @@ func (c *conn) yield() (goesOn bool) {
 		c.sendLast()
 		return false
 	}
-	c.late = false
+	c.late, c.looks = false, 0
 	c.SetDeadline(time.Time{})
 	c.rouse()
+	return true
+}
+
+// maxLooks is how often an encrypted connection is read again, so that a client that never stops sending holds up a
+// Freeze for a short time only.
+const maxLooks = 5
+
+// looksAgain gives an encrypted connection another DrainQuiet if it has input: on a busy machine its read may come when
+// the deadline of Freeze is over, and ends then before it has looked.
+func (c *conn) looksAgain() bool {
+	if c.looks == maxLooks || c.stops() || !server.HasInput(c.Conn) {
+		return false
+	}
+	c.looks++
+	c.SetReadDeadline(time.Now().Add(server.DrainQuiet))
 	return true
 }
 
