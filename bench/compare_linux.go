@@ -28,7 +28,7 @@ type options struct {
 
 const (
 	ourEngines = "uring,epoll,net"
-	allServers = "memcached,redis,floor-epoll,floor-uring," + ourEngines
+	allServers = "memcached,redis,floor-epoll,floor-uring,kayac,floor-http," + ourEngines
 )
 
 func parseOptions(args []string) (*options, error) {
@@ -154,6 +154,14 @@ func (c *comparison) choosePeers() error {
 				break
 			}
 			c.peers = append(c.peers, p)
+		case name == "kayac":
+			if err := c.buildModule("bench/kayac", "github.com/kayac/go-katsubushi/v2/cmd/katsubushi", name); err != nil {
+				c.res.notes = append(c.res.notes, oneLine(err))
+				break
+			}
+			c.peers = append(c.peers, kayacPeer())
+		case name == "floor-http":
+			c.peers = append(c.peers, bareHTTPPeer())
 		case slices.Contains(strings.Split(ourEngines, ","), engine):
 			if other {
 				c.peers = append(c.peers, oursPeer(name, program, engine, nextWorker))
@@ -169,7 +177,7 @@ func (c *comparison) choosePeers() error {
 	}
 	if c.against != "" {
 		c.peers = append(c.peers,
-			peer{name: c.against, speech: "memcached", attach: &process{at: endpoint{overTCP, c.against}, pid: c.againstPID}})
+			peer{name: c.against, speech: "memcached", attach: &process{at: endpoint{via: overTCP, address: c.against}, pid: c.againstPID}})
 	}
 	if len(c.peers) == 0 {
 		return errors.New("-servers: nothing to measure")
@@ -195,15 +203,20 @@ func (c *comparison) build() error {
 	if c.binary != "" {
 		return nil
 	}
+	c.binary = filepath.Join(c.dir, "katsubushi")
+	return c.buildModule(".", "./cmd/katsubushi", "katsubushi")
+}
+
+// buildModule builds a program of a module in this one's tree, into the directory of the run.
+func (c *comparison) buildModule(module, pkg, name string) error {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return fmt.Errorf("find the module: %w", err)
 	}
-	c.binary = filepath.Join(c.dir, "katsubushi")
-	cmd := exec.Command("go", "build", "-o", c.binary, "./cmd/katsubushi")
-	cmd.Dir = string(bytes.TrimSpace(root))
+	cmd := exec.Command("go", "build", "-o", filepath.Join(c.dir, name), pkg)
+	cmd.Dir = filepath.Join(string(bytes.TrimSpace(root)), module)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the daemon: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
 	return nil
 }
@@ -211,6 +224,9 @@ func (c *comparison) build() error {
 // takes tells whether a peer takes part in a mode.
 func (c *comparison) takes(p peer, m mode) bool {
 	if newDialect(m, p.speech, idCheck{}) == nil || (m.client == goClient && !p.viaGo) {
+		return false
+	}
+	if m.scraped && !p.ours {
 		return false
 	}
 	if m.greedy > 0 && !p.ours && p.attach == nil {

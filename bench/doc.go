@@ -43,9 +43,12 @@
 // "through a follower" a second daemon, which is the one that is asked. All of them share the servers'
 // core, and the CPU time is that of both daemons. The free sequence beside them is one of the same daemon.
 //
+// kayac's daemon and a bare handler of net/http ("floor http") take part in the mode of HTTP alone. "Beside ten
+// scrapes" asks the daemon for /metrics meanwhile; take windows of a second or more, since it collects once a second.
+//
 // # What is checked
 //
-// Every byte of every answer. An answer that is not exactly what the protocol asks for ends the run
+// Every byte of every answer, but of an HTTP head only the status and the length. An answer that is not exactly what the protocol asks for ends the run
 // and is shown. With -verify all ids of the servers that issue them are kept and must differ; a
 // duplicate is planted at the end to see that it would be found. That costs the generator several
 // nanoseconds for an id.

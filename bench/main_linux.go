@@ -29,6 +29,9 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "load" {
 		return runLoad(ctx, args[1:])
 	}
+	if len(args) == 2 && args[0] == bareHTTP {
+		return serveBareHTTP(args[1])
+	}
 	return runCompare(ctx, args)
 }
 
@@ -121,7 +124,10 @@ func runLoad(ctx context.Context, args []string) error {
 	if m.keys > 1 && m.keys > multiKeys {
 		return fmt.Errorf("at most %d keys", multiKeys)
 	}
-	at := endpoint{overTCP, *addr}
+	at := endpoint{via: overTCP, address: *addr}
+	if m.via == overHTTP {
+		at.via = overHTTP
+	}
 	if strings.Contains(*addr, "/") {
 		at.via = overUnix
 	}

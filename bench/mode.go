@@ -14,6 +14,7 @@ const (
 	overTCP  transport = "tcp"
 	overUnix transport = "unix"
 	overTLS  transport = "tls"
+	overHTTP transport = "http"
 )
 
 // A client is what drives the connections of a mode.
@@ -29,13 +30,14 @@ const (
 type mode struct {
 	name    string // what -modes takes
 	title   string
-	dialect string // text, meta, binary, incr or get; the last two are RESP's. A redis gets incr instead of text
+	dialect string // text, meta, binary, http, incr or get; the last two are RESP's. A redis gets incr instead of text
 	key     string // what is asked for: id, or a name that the daemon declares
 	conns   int
-	depth   int // requests that a connection sends at once
-	keys    int // of one get
-	greedy  int // further connections that ask for ten thousand ids at a time; their answers do not count
-	names   int // how many names the daemon declares
+	depth   int  // requests that a connection sends at once
+	keys    int  // of one get
+	greedy  int  // further connections that ask for ten thousand ids at a time; their answers do not count
+	names   int  // how many names the daemon declares
+	scraped bool // meanwhile somebody asks for /metrics ten times a second
 	via     transport
 	client  client
 	role    role
@@ -53,6 +55,9 @@ const (
 
 // manyNames is how many names a daemon declares where the question is what names cost other keys.
 const manyNames = 100
+
+// scrapedNames is how many there are where it is what /metrics costs other clients.
+const scrapedNames = 10_000
 
 // kinds are the names that a daemon declares where a mode asks for one of them, each with the rest
 // of its definition.
@@ -84,6 +89,10 @@ func modes() []mode {
 		{name: "multiget", title: "get of 100 keys x 16 connections", conns: 16, keys: multiKeys},
 		{name: "beside-one", title: "get, 64 connections, beside one that asks for 10,000 ids at a time", greedy: 1},
 		{name: "beside-four", title: "get, 64 connections, beside four that ask for 10,000 ids at a time", greedy: 4},
+		{name: "many-names", title: "get, 64 connections, 10,000 names declared", names: scrapedNames},
+		{name: "beside-metrics", title: "get, 64 connections, 10,000 names, beside ten scrapes of /metrics a second",
+			names: scrapedNames, scraped: true},
+		{name: "http", title: "HTTP GET /id, 64 connections", dialect: "http", via: overHTTP},
 		{name: "binary", title: "binary GET, 64 connections", dialect: "binary"},
 		{name: "meta", title: "meta get (mg), 64 connections", dialect: "meta"},
 		{name: "meta-pipelined", title: "meta get (mg), 16 pipelined x 16 connections", dialect: "meta", conns: 16,
@@ -174,8 +183,12 @@ func modeNames() string {
 // its own.
 func newDialect(m mode, speech string, ids idCheck) dialect {
 	switch {
+	case (speech == "http") != (m.dialect == "http") && speech != "memcached":
+		return nil
 	case m.dialect == "incr" || speech == "redis" && m.dialect == "text" && m.keys == 1 && m.key == "id":
 		return respIncr(m.key, ids)
+	case m.dialect == "http":
+		return httpDialect{ids}
 	case m.dialect == "get":
 		return respGet(m.key, ids)
 	case speech == "redis":

@@ -40,6 +40,8 @@ func memcachedPeer() peer {
 		}
 		host, port, _ := net.SplitHostPort(at.address)
 		switch at.via {
+		case overHTTP:
+			return nil
 		case overUnix:
 			return append(args, "-s", at.address)
 		case overTLS:
@@ -58,7 +60,7 @@ func redisPeer() peer {
 		switch at.via {
 		case overUnix:
 			return append(args, "--port", "0", "--unixsocket", at.address)
-		case overTLS:
+		case overTLS, overHTTP:
 			return nil
 		}
 		return append(args, "--bind", host, "--port", port)
@@ -79,6 +81,13 @@ func oursPeer(name, binary, engine string, nextWorker func() int) peer {
 				return append(args, "-sock", at.address)
 			}
 			host, port, _ := net.SplitHostPort(at.address)
+			if at.via == overHTTP {
+				return append(args, "-sock", filepath.Join(dir, "beside-http-"+port), "-http-bind", host, "-http-port", port)
+			}
+			if at.web != "" {
+				host, port, _ := net.SplitHostPort(at.web)
+				args = append(args, "-http-bind", host, "-http-port", port)
+			}
 			if at.via == overTLS {
 				args = append(args, "-tls-cert", filepath.Join(dir, certFile), "-tls-key", filepath.Join(dir, keyFile))
 			}
@@ -126,6 +135,13 @@ func (p peer) start(via transport, names, cpu int, dir string, trust *tls.Config
 	at, err := freeEndpoint(via, dir)
 	if err != nil {
 		return nil, err
+	}
+	if names == scrapedNames {
+		web, err := freeEndpoint(overTCP, dir)
+		if err != nil {
+			return nil, err
+		}
+		at.web = web.address
 	}
 	argv := p.command(at, names, dir)
 	if argv == nil {
@@ -227,11 +243,11 @@ func freeEndpoint(via transport, dir string) (endpoint, error) {
 		if err != nil {
 			return endpoint{}, err
 		}
-		return endpoint{via, f.Name()}, errors.Join(f.Close(), os.Remove(f.Name()))
+		return endpoint{via: via, address: f.Name()}, errors.Join(f.Close(), os.Remove(f.Name()))
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return endpoint{}, err
 	}
-	return endpoint{via, ln.Addr().String()}, ln.Close()
+	return endpoint{via: via, address: ln.Addr().String()}, ln.Close()
 }

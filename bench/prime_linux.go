@@ -75,6 +75,9 @@ func (pr *process) prime(p peer) error {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(primeLimit))
+	if pr.at.via == overHTTP {
+		return pr.primeHTTP(conn)
+	}
 	c := &lineClient{conn: conn, r: bufio.NewReader(conn)}
 	if p.speech == "redis" {
 		answer, err := c.ask("SET id " + benchID[1:])

@@ -60,8 +60,8 @@ func TestComparisonOfMemcached(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range modes() {
-		if m.names > 0 || m.dialect == "get" || m.greedy > 0 {
-			continue // it has no sequences and no ids at once, and speaks no RESP
+		if m.names > 0 || m.dialect == "get" || m.greedy > 0 || m.via == overHTTP {
+			continue // it has no sequences, no ids at once and no HTTP port, and speaks no RESP
 		}
 		row := "| " + m.title + ": memcached | "
 		if m.client == idleClient {
@@ -84,7 +84,7 @@ func TestComparisonOfTheDaemon(t *testing.T) {
 	need(t, "memcached")
 	stdout, stderr,
 		err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes",
-		"c1,c64,pipelined,multiget,beside-four,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
+		"c1,c64,pipelined,multiget,beside-four,many-names,beside-metrics,http,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
 			"uuid7,ulid,objectid,incr,incr-pipelined,resp,idle")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)

@@ -12,6 +12,7 @@ import (
 type endpoint struct {
 	via     transport
 	address string // host:port, or the path of a unix socket
+	web     string // host:port of /metrics; "" = there is none
 }
 
 func (e endpoint) String() string { return string(e.via) + " " + e.address }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -69,7 +70,7 @@ func (g *generator) window(ld load) (sample, error) {
 }
 
 // rawWindow is a window of the raw client.
-func (g *generator) rawWindow(ld load) (sample, error) {
+func (g *generator) rawWindow(ld load) (s sample, err error) {
 	loops, err := g.connect(ld)
 	defer func() {
 		for _, l := range loops {
@@ -78,6 +79,13 @@ func (g *generator) rawWindow(ld load) (sample, error) {
 	}()
 	if err != nil {
 		return sample{}, err
+	}
+	if ld.mode.scraped {
+		stop, err := scrape(ld.to.web)
+		if err != nil {
+			return sample{}, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
 	}
 	from := int64(time.Since(g.base) + g.warm)
 	edges := make([][]reading, len(loops))

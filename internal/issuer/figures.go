@@ -97,8 +97,9 @@ func (c *Catalog) Metrics(now int64, hidden bool, emit func(figure.Figure)) {
 		}
 	}
 	for i, g := range c.Names() {
-		show, own := add, []string{"generator", g.Name, "kind", g.Kind}
+		show := add
 		if i < maxNames {
+			own := []string{"generator", g.Name, "kind", g.Kind}
 			show = func(f figure.Figure) {
 				f.Labels = own
 				emit(f)
