@@ -37,19 +37,38 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends every figure that has a name here.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
+	known := described{}
 	c.read(func(f figure.Figure) {
 		if f.Metric != "" {
-			out <- c.metric(f)
+			out <- c.metric(f, known)
 		}
 	})
 }
 
-func (c *collector) metric(f figure.Figure) prometheus.Metric {
-	var names, values []string
+// described are the descriptions of one collection, by metric and names of labels. A description costs more than the
+// rest of a metric, and thousands of names share a few.
+type described map[string]*prometheus.Desc
+
+func (d described) of(f figure.Figure) (desc *prometheus.Desc, values []string) {
+	var room [128]byte
+	key := append(room[:0], f.Metric...)
 	for i := 0; i < len(f.Labels); i += 2 {
-		names, values = append(names, f.Labels[i]), append(values, f.Labels[i+1])
+		key = append(append(key, ' '), f.Labels[i]...)
+		values = append(values, f.Labels[i+1])
 	}
-	d := prometheus.NewDesc("katsubushi_"+f.Metric, f.Help, names, nil)
+	if desc = d[string(key)]; desc == nil {
+		var names []string
+		for i := 0; i < len(f.Labels); i += 2 {
+			names = append(names, f.Labels[i])
+		}
+		desc = prometheus.NewDesc("katsubushi_"+f.Metric, f.Help, names, nil)
+		d[string(key)] = desc
+	}
+	return desc, values
+}
+
+func (c *collector) metric(f figure.Figure, known described) prometheus.Metric {
+	d, values := known.of(f)
 	switch v := f.Value.(type) {
 	case figure.Sum:
 		return prometheus.MustNewConstSummary(d, v.N, v.Took.Seconds(), nil, values...)

@@ -19,6 +19,7 @@ func some(emit func(figure.Figure)) {
 		{Metric: "ids_total", Stat: "ids", Value: uint64(12), Count: true, Help: "Ids."},
 		{Metric: "errors_total", Labels: []string{"reason", "clock"}, Value: uint64(3), Count: true, Help: "Errors."},
 		{Metric: "errors_total", Labels: []string{"reason", "rate"}, Value: uint64(4), Count: true, Help: "Errors."},
+		{Metric: "errors_total", Labels: []string{"lane", "7"}, Value: uint64(5), Count: true, Help: "Errors."},
 		{Metric: "ahead_seconds", Value: -250 * time.Millisecond, Help: "The clock."},
 		{Metric: "call_seconds", Value: figure.Sum{N: 28, Took: 1500 * time.Millisecond}, Help: "Calls."},
 		{Stat: "only_there", Value: "text"},
@@ -38,6 +39,7 @@ katsubushi_call_seconds_sum 1.5
 katsubushi_call_seconds_count 28
 # HELP katsubushi_errors_total Errors.
 # TYPE katsubushi_errors_total counter
+katsubushi_errors_total{lane="7"} 5
 katsubushi_errors_total{reason="clock"} 3
 katsubushi_errors_total{reason="rate"} 4
 # HELP katsubushi_ids_total Ids.
