@@ -33,7 +33,7 @@ func (r *Record) Readable() bool { return r.Step != 0 }
 
 // Damaged returns the ErrDamaged of a record. where is its place in the store, which names the sequence.
 func Damaged(name, where string, cause error) error {
-	return fmt.Errorf("%w: %s: %w: put back what was there, or `katsubushi generator raise %s AT_LEAST` "+
+	return fmt.Errorf("%w: %s: %w: put back what was there, or `katsubushi name raise %s AT_LEAST` "+
 		"makes a new one, with AT_LEAST above every value that was issued", ErrDamaged, where, cause, name)
 }
 

@@ -35,10 +35,10 @@ func startAdmin(t *testing.T, args ...string) (address, dir string) {
 func TestProcessAdminPortSaysWhatTheCommandSays(t *testing.T) {
 	t.Parallel()
 	address, dir := startAdmin(t)
-	if code, _, stderr := runGenerator(dir, "create", "orders", "sequence", "start=100"); code != exitOK {
+	if code, _, stderr := runName(dir, "create", "orders", "sequence", "start=100"); code != exitOK {
 		t.Fatal(stderr)
 	}
-	if code, _, stderr := runGenerator(dir, "create", "gone", "sequence"); code != exitOK {
+	if code, _, stderr := runName(dir, "create", "gone", "sequence"); code != exitOK {
 		t.Fatal(stderr)
 	}
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestProcessAdminPortSaysWhatTheCommandSays(t *testing.T) {
 		{"create gone sequence", "PUT /generators/gone", "gone sequence", exitFailure, 409},
 		{"raise gone 900", "POST /generators/gone/raise?at_least=900", "", exitFailure, 409},
 	} {
-		code, stdout, stderr := runGenerator(dir, strings.Fields(c.command)...)
+		code, stdout, stderr := runName(dir, strings.Fields(c.command)...)
 		said := stdout + stderr
 		status, answer := askAs(t, "ann", "secret", address, c.request, c.body)
 		if code != c.code || status != c.status {

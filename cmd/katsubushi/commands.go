@@ -131,10 +131,10 @@ func commands() []subcommand {
 
 // ofNames returns the subcommand about what is declared. It has two words.
 func (o *ownValues) ofNames(word, summary string) subcommand {
-	return subcommand{name: word, synopsis: "VERB ...", verbs: generatorVerbs(), settings: settings,
+	return subcommand{name: word, synopsis: "VERB ...", verbs: nameVerbs(), settings: settings,
 		topics: []string{topicNames}, others: []string{"state-dir"},
 		own:     []ownFlag{o.jsonFlag("", "list", "show"), o.forceFlag("retire")},
-		summary: summary, intro: generatorIntro, lead: "katsubushi " + word + " ", column: 44}
+		summary: summary, intro: nameIntro, lead: "katsubushi " + word + " ", column: 44}
 }
 
 // into lets subcommands have these values of their own flags.

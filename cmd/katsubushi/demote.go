@@ -12,7 +12,7 @@ import (
 const demoteIntro = `asks the daemons that lead sequences with order=strict to hand them over to others. -counters and -counters-password-file mean the same as for
 the daemons. usage:
   katsubushi demote all          every group, of the whole fleet
-  katsubushi demote GROUP        one of the groups 0 to 31; generator show NAME prints the group of a name
+  katsubushi demote GROUP        one of the groups 0 to 31; name show NAME prints the group of a name
   katsubushi demote HOST:PORT    all groups of one daemon, for example before you take its host away
 `
 

@@ -36,7 +36,7 @@ func TestDemote(t *testing.T) {
 
 	first := start(t, append([]string{"-worker-id", "1", "-generator", "orders sequence order=strict"}, counters...)...)
 	shown := func() string {
-		_, out, _ := runGenerator("", append([]string{"show", "orders"}, counters...)...)
+		_, out, _ := runName("", append([]string{"show", "orders"}, counters...)...)
 		return out
 	}
 	await(t, "it leads group 3 too", func() bool {
@@ -51,5 +51,5 @@ func TestDemote(t *testing.T) {
 		return run(append([]string{"demote", "3"}, counters...), environment(), &out, &out) == exitOK
 	})
 	says(exitOK, "from "+first.Addr()+" to "+second.Addr(), append(counters, first.Addr())...)
-	await(t, "generator show says who leads", func() bool { return strings.Contains(shown(), second.Addr()) })
+	await(t, "name show says who leads", func() bool { return strings.Contains(shown(), second.Addr()) })
 }

@@ -269,7 +269,7 @@ func TestProcessHangupDoesNotStopIt(t *testing.T) {
 	p := start(t, "-worker-id", "1")
 	p.Process.Signal(syscall.SIGHUP)
 	await(t, "the signal is logged", func() bool {
-		return p.Entry("nothing to reload: no certificate, no users and no file of generators configured") != nil
+		return p.Entry("nothing to reload: no certificate, no users and no file of names configured") != nil
 	})
 	if _, err := gomemcache(p.Addr()).Get("id"); err != nil {
 		t.Error(err)

@@ -66,13 +66,13 @@ func TestProcessSequenceInEtcd(t *testing.T) {
 	}
 
 	p := start(t, learned...)
-	if code, _, stderr := runGenerator("",
+	if code, _, stderr := runName("",
 		append([]string{"raise", "orders", "1000000"}, counters...)...); !raised(code, stderr) {
 		t.Fatal(stderr)
 	}
 	c := countFrom(t, p)
 	await(t, "the daemon has learned of the raise", func() bool { return c.must(t, "orders") >= 1000000 })
-	if code, _, stderr := runGenerator("",
+	if code, _, stderr := runName("",
 		append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
 		t.Fatal(stderr)
 	}
@@ -84,7 +84,7 @@ func TestProcessEtcdAway(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
 	counters := []string{"-counters", etcdtest.URL(t, m)}
-	if code, _, stderr := runGenerator("",
+	if code, _, stderr := runName("",
 		append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
 		t.Fatal(stderr)
 	}

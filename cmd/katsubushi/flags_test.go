@@ -487,7 +487,7 @@ func TestProblemsOfTimestamps(t *testing.T) {
 	}
 	dir := t.TempDir()
 	place := []string{"-state-dir", dir, "-state-any-disk"}
-	create := []string{"generator", "create", "c snowflake layout=katsubushi order=strict node=1000"}
+	create := []string{"name", "create", "c snowflake layout=katsubushi order=strict node=1000"}
 	var stderr bytes.Buffer
 	if code := run(append(create, place...), variables{}, &stderr, &stderr); code != exitOK {
 		t.Fatalf("%d: %s", code, &stderr)
@@ -843,7 +843,7 @@ func TestProblemsOfUsersAreToldTogether(t *testing.T) {
 func TestDescriptorsForSequences(t *testing.T) {
 	dir := t.TempDir()
 	var said strings.Builder
-	if code := run([]string{"generator", "create", "found sequence", "-state-dir", dir, "-state-any-disk"}, variables{},
+	if code := run([]string{"name", "create", "found sequence", "-state-dir", dir, "-state-any-disk"}, variables{},
 		io.Discard, &said); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &said)
 	}

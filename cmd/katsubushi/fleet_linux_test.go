@@ -388,9 +388,9 @@ func (f *fleet) ledByOthers(than string) {
 	})
 }
 
-// showLeader returns what `generator show` says of a name.
+// showLeader returns what `name show` says of a name.
 func (f *fleet) showLeader(name string) string {
-	out, _ := exec.Command(binary, "generator", "show", name, "-json", "-counters", f.url).Output()
+	out, _ := exec.Command(binary, "name", "show", name, "-json", "-counters", f.url).Output()
 	return string(out)
 }
 

@@ -144,7 +144,7 @@ func TestCompletion(t *testing.T) {
 		{"katsubushi inspect -layout s", "sonyflake"},
 		{"katsubushi lease init --how re", "replace repair"},
 		{"katsubushi completion ", "bash zsh fish"},
-		{"katsubushi generator create orders ", "sequence"},
+		{"katsubushi name create orders ", "sequence"},
 		{"katsubushi inspect ", ""},
 	} {
 		words := strings.Split(c.words, " ")

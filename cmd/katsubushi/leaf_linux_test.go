@@ -70,20 +70,20 @@ func TestProcessLeaf(t *testing.T) {
 		"create items sequence start=5":       {exitUsage, "is not what is recorded"},
 		"show nothing":                        {exitFailure, "no nothing in table leaf_alloc"},
 	} {
-		if code, stdout, stderr := generatorIn(root, strings.Fields(command)...); code != want.code ||
+		if code, stdout, stderr := runNameIn(root, strings.Fields(command)...); code != want.code ||
 			!strings.Contains(stderr, want.says) {
 			t.Errorf("%s: %d %s %s", command, code, stdout, stderr)
 		}
 	}
-	if code, stdout, stderr := generatorIn(root, "create", "orders sequence start=500 batch=40"); code != exitOK {
+	if code, stdout, stderr := runNameIn(root, "create", "orders sequence start=500 batch=40"); code != exitOK {
 		t.Fatal(stdout, stderr)
 	}
-	if code, _, stderr := generatorIn(root, "raise", "orders", "600"); code != exitOK ||
+	if code, _, stderr := runNameIn(root, "raise", "orders", "600"); code != exitOK ||
 		!strings.Contains(stderr,
 			"no value below 600 is granted any more; running daemons and Leaf servers first issue what they hold") {
 		t.Error(code, stderr)
 	}
-	code, stdout, stderr := generatorIn(root, "list")
+	code, stdout, stderr := runNameIn(root, "list")
 	if code != exitFailure || !strings.Contains(stdout, "not served: the name") ||
 		!strings.Contains(stderr, "max_id of broken") {
 		t.Error(code, stdout, stderr)
@@ -174,7 +174,7 @@ func moves(t *testing.T, server *sqltest.Server, from string, want map[string]ui
 	}
 	p.end(t, syscall.SIGKILL)
 	var o, e bytes.Buffer
-	if code := run([]string{"generator", "show", "orders", "-json", "-state-dir", dir, "-state-any-disk"}, variables{}, &o,
+	if code := run([]string{"name", "show", "orders", "-json", "-state-dir", dir, "-state-any-disk"}, variables{}, &o,
 		&e); code != exitOK {
 		t.Fatal(e.String())
 	}

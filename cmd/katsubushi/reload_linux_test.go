@@ -35,7 +35,7 @@ func TestProcessAReloadThatHangsDoesNotKeepItFromStopping(t *testing.T) {
 func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if code, _, stderr := runGenerator(dir, "create", "orders sequence start=5"); code != exitOK {
+	if code, _, stderr := runName(dir, "create", "orders sequence start=5"); code != exitOK {
 		t.Fatal(stderr)
 	}
 	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk"}

@@ -119,7 +119,7 @@ func TestProcessSequenceAcrossRuns(t *testing.T) {
 			p.end(t, signal)
 			continue
 		}
-		if code, _, stderr := runGenerator(dir, "raise", "orders", "1000000"); !raised(code, stderr) {
+		if code, _, stderr := runName(dir, "raise", "orders", "1000000"); !raised(code, stderr) {
 			t.Fatal(stderr)
 		}
 		await(t, "the daemon has learned of the raise", func() bool {

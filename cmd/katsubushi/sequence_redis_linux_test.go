@@ -30,7 +30,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	generator := func(want int, contains string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		code := run(append(append([]string{"generator"}, args...), flags...), variables{}, &out, &errs)
+		code := run(append(append([]string{"name"}, args...), flags...), variables{}, &out, &errs)
 		if all := out.String() + errs.String(); code != want || !strings.Contains(all, contains) ||
 			strings.Contains(all, "hush") {
 			t.Fatalf("%v: %d, %s", args, code, all)
@@ -43,7 +43,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	}
 	p := daemon(launch)
 	<-p.Ended()
-	if log := p.Logged(); !strings.Contains(log, "katsubushi generator create") || strings.Contains(log, "hush") {
+	if log := p.Logged(); !strings.Contains(log, "katsubushi name create") || strings.Contains(log, "hush") {
 		t.Errorf("in an empty namespace: %s", log)
 	}
 	generator(exitOK, "orders  1", "create", "orders sequence rate=100")
@@ -80,7 +80,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	p.end(t, syscall.SIGTERM)
 	p = daemon(launch)
 	<-p.Ended()
-	if log := p.Logged(); !strings.Contains(log, "katsubushi generator create") {
+	if log := p.Logged(); !strings.Contains(log, "katsubushi name create") {
 		t.Errorf("of a wiped server: %s", log)
 	}
 }
@@ -93,7 +93,7 @@ func TestProcessRedisAway(t *testing.T) {
 	counters := []string{"-counters", s.URL()}
 	generator := func(want int, contains string, args ...string) {
 		t.Helper()
-		code, stdout, stderr := runGenerator("", append(args, counters...)...)
+		code, stdout, stderr := runName("", append(args, counters...)...)
 		if code != want && !(want == exitOK && raised(code, stderr)) || !strings.Contains(stdout+stderr, contains) {
 			t.Fatalf("%v: %d, %s%s; want %q", args, code, stdout, stderr, contains)
 		}

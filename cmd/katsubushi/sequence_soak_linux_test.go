@@ -195,7 +195,7 @@ func (c *takers) account(t *testing.T, plan soakedLife, first, got uint64) {
 
 func runCounters(dir string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(append(append([]string{"generator"}, args...), "-counters", "file://"+dir, "-state-any-disk"), variables{},
+	code = run(append(append([]string{"name"}, args...), "-counters", "file://"+dir, "-state-any-disk"), variables{},
 		&out, &errs)
 	return code, out.String(), errs.String()
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
-// generatorIn runs `katsubushi generator` with a counter store.
-func generatorIn(url string, args ...string) (code int, stdout, stderr string) {
+// runNameIn runs `katsubushi name` with a counter store.
+func runNameIn(url string, args ...string) (code int, stdout, stderr string) {
 	var o, e bytes.Buffer
-	code = run(append(append([]string{"generator"}, args...), "-counters", url, "-state-any-disk"), variables{}, &o, &e)
+	code = run(append(append([]string{"name"}, args...), "-counters", url, "-state-any-disk"), variables{}, &o, &e)
 	return code, o.String(), e.String()
 }
 
@@ -34,13 +34,13 @@ func TestProcessDaemonsShareADatabase(t *testing.T) {
 			t.Parallel()
 			server := c.start(t)
 			url := c.url + server.Socket
-			code, _, stderr := generatorIn(url, "create", "orders sequence batch=40")
+			code, _, stderr := runNameIn(url, "create", "orders sequence batch=40")
 			_, statement, ok := strings.Cut(stderr, "This makes it:\n")
 			if code != exitFailure || !ok {
 				t.Fatal(code, stderr)
 			}
 			server.Do(t, statement)
-			if code, stdout, stderr := generatorIn(url, "create", "orders sequence batch=40"); code != exitOK {
+			if code, stdout, stderr := runNameIn(url, "create", "orders sequence batch=40"); code != exitOK {
 				t.Fatal(stdout, stderr)
 			}
 			share(t, server, url)
@@ -107,7 +107,7 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 	}
 	both(100)
 
-	if code, stdout, stderr := generatorIn(url, "raise", "orders", "1000000"); code != exitOK ||
+	if code, stdout, stderr := runNameIn(url, "raise", "orders", "1000000"); code != exitOK ||
 		!strings.Contains(stderr, "daemons that reach the database drop theirs within a second and need no restart") {
 		t.Fatal(stdout, stderr)
 	}
@@ -120,7 +120,7 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 	for _, d := range daemons {
 		d.end(t, syscall.SIGTERM)
 	}
-	code, stdout, stderr := generatorIn(url, "list")
+	code, stdout, stderr := runNameIn(url, "list")
 	if code != exitOK || !strings.Contains(stdout, "orders") {
 		t.Error(stdout, stderr)
 	}

@@ -52,8 +52,8 @@ func TestTexts(t *testing.T) {
 		"user add a=b -auth-file f", "user add a x=y -auth-file f",
 		"user list -generate -force -password-file p -auth-file f",
 		"user add a -json -generate -password-file p -auth-file f", "user grant a -auth-file f",
-		"generator create a b -state-dir none", "generator raise a b -state-dir none", "generator replicas x -state-dir none",
-		"generator show a -force -state-dir none", "generator raise a 1 -json -state-dir none",
+		"name create a b -state-dir none", "name raise a b -state-dir none", "name replicas x -state-dir none",
+		"name show a -force -state-dir none", "name raise a 1 -json -state-dir none",
 		"state show x -state-dir d", "state reset -state-dir d -worker-id 1", "state adopt -force -state-dir d",
 		"-engine x -layout x -log-format x -claim x -lanes x -unknown-keys x",
 	)

@@ -134,7 +134,7 @@ func TestTimestampsAfterAWrongClock(t *testing.T) {
 		ask(p)
 	}
 	await(t, "one with a right clock leads", func() bool {
-		out, _ := exec.Command(binary, "generator", "show", timestamps, "-json", "-counters", url).Output()
+		out, _ := exec.Command(binary, "name", "show", timestamps, "-json", "-counters", url).Output()
 		return bytes.Contains(out, []byte(right[0].Addr())) || bytes.Contains(out, []byte(right[1].Addr()))
 	})
 	began, was := time.Now(), largest()

@@ -72,7 +72,7 @@ func inUsers(do func(*userCommand, context.Context) error) func(*call) int {
 		if c.store = store; !c.force {
 			c.store = users.KeepAdmin(store, "-force")
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
 		if err := do(c, ctx); err != nil {
 			return c.fail(err)
@@ -174,7 +174,7 @@ func (c *userCommand) withPassword(ctx context.Context, check func(old *users.Us
 	}
 	if ctx.Err() != nil { // the terminal took its time
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.Background(), generatorTimeout)
+		ctx, cancel = context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
 	}
 	u, err := users.User{Name: c.name, Rights: c.rights}.WithPassword(password)

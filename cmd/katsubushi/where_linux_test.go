@@ -27,13 +27,13 @@ func TestCommandsBesideAnEarlierDaemon(t *testing.T) {
 	home := t.TempDir()
 	earlier := fmt.Sprintf("process %d is of an earlier version and does not say where it records: ", os.Getpid())
 	for args, want := range map[string]string{
-		"generator create orders sequence":                   "give -state-dir",
-		"generator raise orders 1000":                        "give -state-dir",
-		"generator adopt":                                    "give -state-dir",
+		"name create orders sequence":                        "give -state-dir",
+		"name raise orders 1000":                             "give -state-dir",
+		"name adopt":                                         "give -state-dir",
 		"generator -force retire orders":                     "give -state-dir",
 		"state reset -worker-id 1 -mark now -state-any-disk": "give -state-dir",
 		"state adopt -worker-id 1":                           "give -state-dir",
-		"generator list":                                     "what follows is of ",
+		"name list":                                          "what follows is of ",
 		"state show":                                         "what follows is of ",
 	} {
 		var e bytes.Buffer

@@ -141,10 +141,10 @@ func TestCommandsSayWhereTheyWrote(t *testing.T) {
 	}
 	sequences := "recorded in " + filepath.Join(dir, "sequences")
 	for _, c := range []struct{ args, want string }{
-		{"generator create orders sequence", sequences},
-		{"generator raise orders 100", sequences},
-		{"generator list", ""},
-		{"generator retire orders -force", sequences},
+		{"name create orders sequence", sequences},
+		{"name raise orders 100", sequences},
+		{"name list", ""},
+		{"name retire orders -force", sequences},
 		{"user token ann *=get -auth-file " + users, "recorded in " + users},
 		{"user list -auth-file " + users, ""},
 	} {

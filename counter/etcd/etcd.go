@@ -32,11 +32,11 @@ type Store struct {
 type driver struct{ *Store }
 
 const setBack = "{AT} was made again or set back: it says that {NEXT} is free, and this daemon was granted up to " +
-	"{GRANTED}. `katsubushi generator raise {NAME} {LEAST}`, or a larger value if other daemons were granted more"
+	"{GRANTED}. `katsubushi name raise {NAME} {LEAST}`, or a larger value if other daemons were granted more"
 
 var words = ledger.Words{
 	Unknown: "no {AT} in etcd",
-	Lost: "{AT} was deleted, or etcd was wiped: define the sequence again with `katsubushi generator " +
+	Lost: "{AT} was deleted, or etcd was wiped: define the sequence again with `katsubushi name " +
 		"create`, and raise it above every value that was issued; this daemon was granted up to {GRANTED}",
 	Again:      setBack,
 	SetBack:    setBack,

@@ -99,7 +99,7 @@ func (r *record) copied(key, cluster string) string {
 	default:
 		return ""
 	}
-	return "{AT} was copied from " + from + ". Once nobody issues from there, take it over: `katsubushi generator " +
+	return "{AT} was copied from " + from + ". Once nobody issues from there, take it over: `katsubushi name " +
 		"raise {NAME} {LEAST}`, or a larger value if more was issued since it was copied"
 }
 

@@ -10,7 +10,7 @@
 //
 // DIR/orders.sequence is two copies of one record, see record.go and package durable. Every call that
 // changes a record takes the lock of DIR/orders.lock, reads the record, writes it and lets the lock go;
-// so `katsubushi generator` works beside a running daemon, and two daemons on one directory get
+// so `katsubushi name` works beside a running daemon, and two daemons on one directory get
 // different blocks. The lock of DIR/orders.strict is held for life by the process that issues a
 // sequence with order=strict.
 //
@@ -21,5 +21,5 @@
 // DIR/changes holds a text that is replaced when a sequence is defined, raised or retired, so that
 // daemons need to read one small file every second. Each daemon keeps the lock of a file of its own, such
 // as DIR/K5XQ3ZJ7T2M4WB6LHD3YNC5EFA.daemon, and writes down there which of these texts it has acted on:
-// so `katsubushi generator raise` knows who runs, and who has not confirmed.
+// so `katsubushi name raise` knows who runs, and who has not confirmed.
 package file

@@ -62,7 +62,7 @@ var words = ledger.Words{
 	Unknown: "no {AT}",
 	Lost:    "{AT} was deleted: put it back, or define the sequence again and raise it above {GRANTED}",
 	SetBack: "{AT} was set back: it says that {NEXT} is free, and this daemon was granted up to {GRANTED}. " +
-		"`katsubushi generator raise {NAME} {LEAST}`, or a larger value if other daemons issued more",
+		"`katsubushi name raise {NAME} {LEAST}`, or a larger value if other daemons issued more",
 }
 
 // Open makes a Store. It reads and writes nothing, but checks the file system of a directory that is
@@ -195,7 +195,7 @@ func (d *driver) Admit(_ ledger.Fence, found ledger.Found) error {
 		apart := now.Sub(time.UnixMilli(was.Written)).Round(time.Minute)
 		if q.doubted = apart > doubtAfter; q.doubted {
 			return fmt.Errorf("%w: the clock says %s, and the record was written %v before that. If the clock is right, "+
-				"`katsubushi generator raise %s AT_LEAST`, with an id of now", counter.ErrForeign,
+				"`katsubushi name raise %s AT_LEAST`, with an id of now", counter.ErrForeign,
 				now.UTC().Format(time.RFC3339), apart, found.Name)
 		}
 	}

@@ -178,7 +178,7 @@ func (c *Config) foreign(r *record) string {
 		return ""
 	}
 	return "{AT} was written on another machine (" + r.Machine + ", this one is " + c.Machine + "). Once nobody uses " +
-		"it there, take it over: `katsubushi generator raise {NAME} {LEAST}`, or a larger value if it issued more since " +
+		"it there, take it over: `katsubushi name raise {NAME} {LEAST}`, or a larger value if it issued more since " +
 		"it was copied"
 }
 

@@ -105,7 +105,7 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 	skew = 10_000
 	check("clocks differ", define(skewed), true, "clocks")
 	fresh := open(t, Config{URL: server.URL() + "-other"})
-	check("an empty namespace", define(fresh), false, "katsubushi generator create")
+	check("an empty namespace", define(fresh), false, "katsubushi name create")
 	server.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	check("it may evict", list(Config{URL: server.URL()}), false, "noeviction")
 	server.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")

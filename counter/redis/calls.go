@@ -85,7 +85,7 @@ func (on server) enough() error {
 func (on server) enoughToChange() error {
 	if err := on.enough(); err != nil {
 		return fmt.Errorf("%w, and nothing was changed: bring the missing ones back, or record with "+
-			"`katsubushi generator replicas K` that there are fewer", err)
+			"`katsubushi name replicas K` that there are fewer", err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	}
 	if err == nil && k.n == 0 && t.Kind != redislink.Single && !c.Operator {
 		problems.Add("URL", "%w: %s. If sequences are recorded there already, "+
-			"first `katsubushi generator replicas K -counters URL`, with this URL", ErrNoReplicas, whyReplicas)
+			"first `katsubushi name replicas K -counters URL`, with this URL", ErrNoReplicas, whyReplicas)
 	}
 	return t, k, problems.Err()
 }

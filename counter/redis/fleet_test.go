@@ -42,7 +42,7 @@ func TestReplicasAreRecorded(t *testing.T) {
 		}
 	}
 	_, err := none.List(bg)
-	differs(err, "has replicas=1", "here replicas=0", "generator replicas 0")
+	differs(err, "has replicas=1", "here replicas=0", "name replicas 0")
 	_, err = none.Define(bg, counter.Sequence("orders"))
 	differs(err)
 	differs(reserve(none, 1))
@@ -80,7 +80,7 @@ func TestReplicasAreRecorded(t *testing.T) {
 		t.Error(err)
 	}
 	server.Do("HSET", one.key, "replicas", "many")
-	if err := reserve(one, 1); err == nil || !strings.Contains(err.Error(), "generator replicas K") {
+	if err := reserve(one, 1); err == nil || !strings.Contains(err.Error(), "name replicas K") {
 		t.Error(err)
 	}
 	if _, err = first.SetReplicas(bg, 1); err != nil {

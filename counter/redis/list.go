@@ -36,7 +36,7 @@ func (d driver) New(found ledger.Found, def counter.Definition, token string) (l
 			why = "it may have been lost, as Redis has restarted or failed over since the first one was recorded there"
 		}
 		return nil, ledger.As(ledger.ErrDoubt, fmt.Errorf("%w: Redis at %s has no sequence %s as %s; %s: `katsubushi "+
-			"generator create` makes it; if there was one, raise it above every value that was issued before a daemon "+
+			"name create` makes it; if there was one, raise it above every value that was issued before a daemon "+
 			"serves it", counter.ErrForeign, d.At(""), def.Name, d.key, why))
 	}
 	return &entry{line.New(def, v.on.Moment, forgotten, token), v.on}, nil
@@ -116,7 +116,7 @@ func (d driver) Settle(ctx context.Context, name string, operator bool) (ledger.
 	found, err := d.makeSafe(ctx, name)
 	if err != nil && operator {
 		err = fmt.Errorf("%w. It is recorded on the master all the same, and holds once that is over; "+
-			"a fail-over before may undo it: see `katsubushi generator show %s`", err, name)
+			"a fail-over before may undo it: see `katsubushi name show %s`", err, name)
 	}
 	return found, err
 }

@@ -120,7 +120,7 @@ func TestAnOrdinaryFailOver(t *testing.T) {
 }
 
 // repair is what an error tells operators to do.
-const repair = "`katsubushi generator replicas K -counters URL`"
+const repair = "`katsubushi name replicas K -counters URL`"
 
 // Sentinels and clusters need replicas=K. An operator gets along without it, to look, and to record it in a
 // namespace that has none, and is told how.
@@ -172,7 +172,7 @@ func TestSentinelsNeedReplicas(t *testing.T) {
 
 	err = reserve(daemon, 1)
 	want(t, "of a daemon", err, ErrDiffers)
-	if err == nil || !strings.Contains(err.Error(), "`katsubushi generator replicas 1`") {
+	if err == nil || !strings.Contains(err.Error(), "`katsubushi name replicas 1`") {
 		t.Error(err)
 	}
 	if list, err := operator.List(bg); err != nil || len(list) != 1 {
@@ -418,7 +418,7 @@ func TestNotPromised(t *testing.T) {
 	says(operator(server, "&replicas=0"))
 	server.Replica()
 	second := server.Replica()
-	says(operator(server, "&replicas=0"), "are connected (2)", "`katsubushi generator replicas 2`")
+	says(operator(server, "&replicas=0"), "are connected (2)", "`katsubushi name replicas 2`")
 
 	sentinel := redistest.Sentinels(t, 1, 2, server.Addr())[0]
 	second.Kill()
@@ -427,7 +427,7 @@ func TestNotPromised(t *testing.T) {
 	says(plain)
 	url := "redis+sentinel://" + sentinel.Addr() + "/main/0?ns=" + redistest.Namespace(t)
 	behind := open(t, Config{URL: url, Operator: true})
-	says(behind, "know 2 replicas, and 1 must have this", "SENTINEL RESET", "`katsubushi generator replicas 2`")
+	says(behind, "know 2 replicas, and 1 must have this", "SENTINEL RESET", "`katsubushi name replicas 2`")
 	sentinel.Do("SENTINEL", "RESET", "main")
 	redistest.Until(t, "the Sentinel has forgotten it", func() bool {
 		text, err := behind.NotPromised(bg)

@@ -37,7 +37,7 @@ func (s *Store) unknownReplicas(ctx context.Context, on server) string {
 	switch {
 	case on.needed == 0 && on.replicas > 0:
 		return fmt.Sprintf("this is on the replicas that are connected (%d); whether there are others is not "+
-			"known. %s. `katsubushi generator replicas %d`, and replicas=%d in the URL of all daemons, say that there are "+
+			"known. %s. `katsubushi name replicas %d`, and replicas=%d in the URL of all daemons, say that there are "+
 			"none", on.replicas, away, on.replicas, on.replicas)
 	case on.needed == 0 && s.replicas.named: // replicas=0: the operator says that there are none
 		return ""
@@ -53,7 +53,7 @@ func (s *Store) unknownReplicas(ctx context.Context, on server) string {
 		return fmt.Sprintf("whether there are more replicas than %d is not known: %v. %s", on.needed, err, away)
 	case known > on.needed:
 		return fmt.Sprintf("the Sentinels know %d replicas, and %d must have this. %s. If there are no others, "+
-			"SENTINEL RESET makes them forget; else `katsubushi generator replicas %d`", known, on.needed, away, known)
+			"SENTINEL RESET makes them forget; else `katsubushi name replicas %d`", known, on.needed, away, known)
 	}
 	return ""
 }

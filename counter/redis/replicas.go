@@ -30,13 +30,13 @@ func (s *Store) needed(recorded string) (int, error) {
 	case recorded == "":
 		return s.replicas.n, nil
 	case err != nil || n < 0 || n > maxReplicas:
-		return 0, fmt.Errorf("redis: %s: replicas is %.20q: `katsubushi generator replicas K` corrects it", s.key, recorded)
+		return 0, fmt.Errorf("redis: %s: replicas is %.20q: `katsubushi name replicas K` corrects it", s.key, recorded)
 	case n == s.replicas.n || s.c.Operator && !s.replicas.named:
 		return n, nil
 	}
 	return 0, fmt.Errorf("redis: %w: %s has replicas=%d, and the URL here replicas=%d: all daemons have the same "+
 		"number in their URL; "+
-		"`katsubushi generator replicas %d` records this one for all of them", ErrDiffers, s.key, n, s.replicas.n,
+		"`katsubushi name replicas %d` records this one for all of them", ErrDiffers, s.key, n, s.replicas.n,
 		s.replicas.n)
 }
 
@@ -49,7 +49,7 @@ func (s *Store) oneMaster(on server, began string) error {
 	case began == "":
 		return fmt.Errorf("redis: %w in the URL: %s", ErrNoReplicas, whyReplicas)
 	}
-	return fmt.Errorf("redis: %w in %s: %s. `katsubushi generator replicas K -counters URL`, with this URL, "+
+	return fmt.Errorf("redis: %w in %s: %s. `katsubushi name replicas K -counters URL`, with this URL, "+
 		"records it; then restart all daemons with replicas=K in theirs", ErrNoReplicas, s.key, whyReplicas)
 }
 
@@ -73,7 +73,7 @@ func (s *Store) SetReplicas(ctx context.Context, n int) (before int, err error) 
 			return 0, err
 		}
 		if values[0].text == "" {
-			return 0, fmt.Errorf("%w: Redis at %s has no sequence in %s: the URL of the first `katsubushi generator create` "+
+			return 0, fmt.Errorf("%w: Redis at %s has no sequence in %s: the URL of the first `katsubushi name create` "+
 				"says how many replicas", counter.ErrUnknown, s.wire.Where(), s.key)
 		}
 		before, _ = strconv.Atoi(values[1].text)

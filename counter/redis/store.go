@@ -31,12 +31,12 @@ type driver struct{ *Store }
 func wordsOf(key string) ledger.Words {
 	return ledger.Words{
 		Unknown: "Redis at {AT} has no sequence {NAME} as " + key,
-		Lost: "Redis at {AT} has lost sequence {NAME}: `katsubushi generator create` it as it was, and raise it " +
+		Lost: "Redis at {AT} has lost sequence {NAME}: `katsubushi name create` it as it was, and raise it " +
 			"above {GRANTED} and all that others issued",
 		Again: "the record of sequence {NAME} was made when Redis may have lost another one: `katsubushi " +
-			"generator raise {NAME} {LEAST}`, or more if others issued more",
+			"name raise {NAME} {LEAST}`, or more if others issued more",
 		SetBack: "Redis says that {NEXT} of sequence {NAME} is free, and this process was granted up to {GRANTED}: " +
-			"`katsubushi generator raise {NAME} {LEAST}`, or more if others issued more",
+			"`katsubushi name raise {NAME} {LEAST}`, or more if others issued more",
 	}
 }
 

@@ -31,9 +31,9 @@ type table struct {
 var words = ledger.Words{
 	Unknown: "no {NAME} in {AT}",
 	Lost: "sequence {NAME} was deleted from {AT}: put it back, or define it again and raise it above {GRANTED}: " +
-		"`katsubushi generator raise {NAME} {LEAST}`",
+		"`katsubushi name raise {NAME} {LEAST}`",
 	SetBack: "sequence {NAME} in {AT} was set back: it says that {NEXT} is free, and this daemon was granted up to " +
-		"{GRANTED}. `katsubushi generator raise {NAME} {LEAST}`, or a larger value if other daemons issued more",
+		"{GRANTED}. `katsubushi name raise {NAME} {LEAST}`, or a larger value if other daemons issued more",
 }
 
 // Do implements ledger.Driver. A server that has stopped may block a client library whatever its context says.
@@ -232,12 +232,12 @@ func (r *row) foreign(leaf bool) string {
 	case r.Fault != nil || r.history == r.now:
 		return ""
 	case leaf && r.history == "":
-		return "max_id of {NAME} in {AT} is negative or NULL, and values are 1 or more: `katsubushi generator " +
+		return "max_id of {NAME} in {AT} is negative or NULL, and values are 1 or more: `katsubushi name " +
 			"raise {NAME} N`, with N above every value that was issued"
 	}
 	return "sequence {NAME} in {AT} was written under history " + r.history + ", and the server's is " + r.now +
 		": it was restored or replaced, or a replica was promoted, so the last blocks may be missing. Once it is known " +
-		"which values were issued: `katsubushi generator raise {NAME} {LEAST}`, or a larger value if other daemons " +
+		"which values were issued: `katsubushi name raise {NAME} {LEAST}`, or a larger value if other daemons " +
 		"issued more"
 }
 

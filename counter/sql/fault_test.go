@@ -199,7 +199,7 @@ func TestRestoredDump(t *testing.T) {
 	name := nameOf(url)
 	db.Do(t, fmt.Sprintf("ALTER TABLE %[1]s RENAME TO %[1]s_old; CREATE TABLE %[1]s (LIKE %[1]s_old INCLUDING ALL); "+
 		"INSERT INTO %[1]s SELECT * FROM %[1]s_old", name))
-	foreign(t, open(t, url), "was restored or replaced", "katsubushi generator raise orders 11")
+	foreign(t, open(t, url), "was restored or replaced", "katsubushi name raise orders 11")
 }
 
 // A replica is not used, and one that was promoted without the last commits is refused until somebody
@@ -251,7 +251,7 @@ func TestPromotedReplica(t *testing.T) {
 	}
 	fresh := open(t, url)
 	for least, who := range map[int]*Store{21: s, 11: fresh} { // the new one cannot know of the lost block
-		foreign(t, who, "a replica was promoted", fmt.Sprintf("`katsubushi generator raise orders %d`", least))
+		foreign(t, who, "a replica was promoted", fmt.Sprintf("`katsubushi name raise orders %d`", least))
 		if err := who.Return(bg, "orders", lost, lost.Lo); !errors.Is(err, counter.ErrForeign) {
 			t.Error(err)
 		}
@@ -303,7 +303,7 @@ func TestAnotherMariaDB(t *testing.T) {
 	says(t, err, "read-only replica")
 	db.Kill()
 	db.Launch(t, "--server-id=8")
-	foreign(t, open(t, url), "was restored or replaced", "`katsubushi generator raise orders 11`")
+	foreign(t, open(t, url), "was restored or replaced", "`katsubushi name raise orders 11`")
 	if _, err := open(t, url).Raise(bg, "orders", 11); err != nil {
 		t.Fatal(err)
 	}

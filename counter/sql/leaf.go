@@ -108,7 +108,7 @@ func CheckLeaf(d counter.Definition) error {
 // newLeaf returns the first entry of a row. A row that is missing may have been deleted, so a daemon makes none.
 func (d *table) newLeaf(def counter.Definition) (ledger.Entry, error) {
 	if !d.c.Operator {
-		return nil, fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi generator create '%s sequence "+
+		return nil, fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi name create '%s sequence "+
 			"start=N'`, with N above every value that was issued",
 			counter.ErrUnknown, def.Name, d.t, def.Name)
 	}

@@ -143,7 +143,7 @@ func TestLeafDefinitions(t *testing.T) {
 		url := db.leafTable(t, "")
 		daemon, operator := open(t, url), operate(t, url)
 		_, err := daemon.Define(bg, counter.Sequence("orders"))
-		says(t, err, "daemons make no rows", "`katsubushi generator create 'orders sequence start=N'`")
+		says(t, err, "daemons make no rows", "`katsubushi name create 'orders sequence start=N'`")
 		if !errors.Is(err, counter.ErrUnknown) {
 			t.Error(err)
 		}
@@ -236,7 +236,7 @@ func TestLeafValues(t *testing.T) {
 		for _, v := range []string{"-1", "NULL", "-9223372036854775808"} {
 			set(v)
 			s, operator := open(t, url), operate(t, url)
-			foreign(t, s, "negative or NULL", "`katsubushi generator raise orders N`")
+			foreign(t, s, "negative or NULL", "`katsubushi name raise orders N`")
 			if list, err := s.List(bg); err != nil || list[0].Fault != nil { // no daemon may be asked for it
 				t.Error(list, err)
 			}

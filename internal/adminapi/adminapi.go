@@ -101,7 +101,7 @@ type api struct{ Config }
 type request struct {
 	*http.Request
 	who  *users.Account
-	name string // of a generator, or everything
+	name string // of a name, or everything
 }
 
 // administers reports whether the user has the right admin for a name, or for everything.

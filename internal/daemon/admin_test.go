@@ -209,7 +209,7 @@ func TestAdminPortWithoutAStore(t *testing.T) {
 		"PUT /generators/orders orders sequence start=7": `409 the definition "orders sequence start=7" is not what is ` +
 			`recorded, "orders sequence start=5"`,
 		"PUT /generators/evens evens sequence": "503 etcd at http://127.0.0.1:1 does not answer",
-		"POST /generators/orders/adopt":        "409 generator adopt: for files only",
+		"POST /generators/orders/adopt":        "409 name adopt: for files only",
 	} {
 		f := strings.SplitN(request+" ", " ", 3)
 		status, text := d.ask(t, "admin", "", "top", f[0]+" "+f[1], f[2])

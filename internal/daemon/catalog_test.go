@@ -307,7 +307,7 @@ func (l *logged) Handle(ctx context.Context, r slog.Record) error {
 		line += " " + a.String()
 		return true
 	})
-	if strings.Contains(line, "generator") {
+	if strings.Contains(line, "name") && !strings.HasPrefix(line, "INFO engine") {
 		l.mu.Lock()
 		l.lines = append(l.lines, line)
 		l.mu.Unlock()
@@ -348,25 +348,25 @@ func TestReloadOfNames(t *testing.T) {
 		return got
 	}
 	for _, step := range []struct{ text, log, kinds string }{
-		{"a uuid7\nb objectid\n", "INFO generator definition=b objectid\nINFO reloaded what=generators", "36 24 19 26 "},
+		{"a uuid7\nb objectid\n", "INFO name definition=b objectid\nINFO reloaded what=names", "36 24 19 26 "},
 		{"b uuid4\na uuid7\nc ulid\nx\nc uuid4\n",
-			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "b uuid4" is not what is served as ` +
+			`ERROR not reloaded, the old one stays in force what=names error=line 1: "b uuid4" is not what is served as ` +
 				`"b objectid": to change it, restart the daemon` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=generators error=line 4: "x": a kind must follow the ` +
+				`ERROR not reloaded, the old one stays in force what=names error=line 4: "x": a kind must follow the ` +
 				`name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=generators error=line 5: "c" is declared already, by line 3`,
+				`ERROR not reloaded, the old one stays in force what=names error=line 5: "c" is declared already, by line 3`,
 			"36 24 19 26 "},
 		{"f uuid4\n",
-			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "f uuid4" is not what is served as ` +
+			`ERROR not reloaded, the old one stays in force what=names error=line 1: "f uuid4" is not what is served as ` +
 				`"f ulid": to change it, restart the daemon` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=generators error=line 1: "f" is declared already, by "f ulid"`,
+				`ERROR not reloaded, the old one stays in force what=names error=line 1: "f" is declared already, by "f ulid"`,
 			"36 24 19 26 "},
-		{"", "WARN a generator is no longer in the file: it is served until the daemon stops name=a\n" +
-			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO reloaded " +
-			"what=generators", "36 24 19 26 "},
-		{"c ulid # again\n", "WARN a generator is no longer in the file: it is served until the daemon stops name=a\n" +
-			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO generator " +
-			"definition=c ulid\nINFO reloaded what=generators", "36 24 26 26 "},
+		{"", "WARN a name is no longer in the file: it is served until the daemon stops name=a\n" +
+			"WARN a name is no longer in the file: it is served until the daemon stops name=b\nINFO reloaded " +
+			"what=names", "36 24 19 26 "},
+		{"c ulid # again\n", "WARN a name is no longer in the file: it is served until the daemon stops name=a\n" +
+			"WARN a name is no longer in the file: it is served until the daemon stops name=b\nINFO name " +
+			"definition=c ulid\nINFO reloaded what=names", "36 24 26 26 "},
 	} {
 		write(step.text)
 		d.Reload()
@@ -380,7 +380,7 @@ func TestReloadOfNames(t *testing.T) {
 	os.Remove(file)
 	d.Reload()
 	if got := log.take(); !strings.HasPrefix(got,
-		"ERROR not reloaded, the old one stays in force what=generators error=open "+file) || kindsNow() != "36 24 26 26 " {
+		"ERROR not reloaded, the old one stays in force what=names error=open "+file) || kindsNow() != "36 24 26 26 " {
 		t.Error(got)
 	}
 	var all []string

@@ -236,11 +236,11 @@ func (d *Daemon) newServices() {
 // certificate, lose what their user lost, and see new names. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
 	if d.front.TLS == nil && !d.c.HasLogins() && d.c.DefinitionsFile == "" {
-		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators configured")
+		d.c.Log.Info("nothing to reload: no certificate, no users and no file of names configured")
 	}
 	d.front.Reload(d.observer.Reloaded)
 	if d.c.DefinitionsFile != "" {
-		d.observer.Reloaded("generators", d.names.Reload())
+		d.observer.Reloaded("names", d.names.Reload())
 	}
 }
 

@@ -201,7 +201,7 @@ func TestSequencesInAnUnusableDirectoryByDefault(t *testing.T) {
 		c.Counters = stores.Counters{Dir: filepath.Join(file, "sub"), DirByDefault: true}
 		c.Definitions, c.MaxWait = generators, time.Second
 		d, err := New(c)
-		if starts != (err == nil) || err != nil && !strings.Contains(err.Error(), "generator orders: counter store: ") {
+		if starts != (err == nil) || err != nil && !strings.Contains(err.Error(), "name orders: counter store: ") {
 			t.Errorf("%q: %v", generators, err)
 		}
 		if err != nil {
@@ -273,7 +273,7 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	d.windows.Stop(true)
 	d.services.Stop()
 	c.Definitions = "orders sequence"
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") ||
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "name orders: ") ||
 		!strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
 	}

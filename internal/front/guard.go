@@ -41,7 +41,7 @@ func (g *guard) Named(key []byte) id.Source {
 // Stats implements protocol.Handler. Figures that tell ids of a name are for those who may get them.
 func (g *guard) Stats(group []byte, emit func(name, value string)) bool {
 	return g.Handler.Stats(group, func(name, value string) {
-		at := strings.LastIndexByte(name, ':') // see Daemon.generatorStats
+		at := strings.LastIndexByte(name, ':')
 		if at >= 0 && issuer.TellsIDs(name[at+1:]) && !g.rights.Permit([]byte(name[:at]), users.Get) {
 			return
 		}

@@ -191,7 +191,7 @@ type setBack struct{ first, above uint64 }
 
 func (s setBack) Error() string {
 	return fmt.Sprintf("%d was granted, and %d was issued before: the counter store was wiped or set back. `katsubushi "+
-		"generator raise` it above every value that was issued", s.first, s.above)
+		"name raise` it above every value that was issued", s.first, s.above)
 }
 
 func isFinal(err error) bool {

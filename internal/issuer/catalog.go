@@ -155,7 +155,7 @@ func (c *Catalog) RefuseUnknown(refuse bool, unsure error) {
 	c.publish(all, len(all))
 }
 
-// publish makes a table of all generators, of which the first known ones have their sources already, and
+// publish makes a table of all names, of which the first known ones have their sources already, and
 // gives it to the loops. A table holds the sources of a name before any loop can find the name.
 func (c *Catalog) publish(all []*Name, known int) {
 	n := newNames(all, c.refuse, c.unsure)
@@ -178,7 +178,7 @@ func (c *Catalog) Declares(key []byte) bool {
 	return n.find(key) != nil || n.unsure != nil
 }
 
-// Ready returns nil if ids of the default kind would be issued, or else a refusal. A generator that
+// Ready returns nil if ids of the default kind would be issued, or else a refusal. A name that
 // cannot issue does not count: the daemon would have to be taken out of service for one name.
 func (c *Catalog) Ready() error { return c.others.Ready(c.now()) }
 

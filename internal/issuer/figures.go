@@ -68,7 +68,7 @@ func (c *Catalog) Stats(now int64, emit func(figure.Figure)) {
 // several names have no meaning together.
 const (
 	maxNames   = 1000
-	otherNames = "_other" // no generator has this name
+	otherNames = "_other" // nothing has this name
 )
 
 // Metrics emits the metrics of each name at now, Unix ms. hidden leaves out those that tell ids.

@@ -14,7 +14,7 @@ import (
 type Handler struct {
 	names   atomic.Pointer[names] // nil while every key stands for others: the cheapest check
 	others  id.Source
-	sources atomic.Pointer[[]id.Source] // by the number of the generator; has all that names can find
+	sources atomic.Pointer[[]id.Source] // by the number of the name; has all that names can find
 	stats   Stats
 	loop    int
 	known   map[Kind]id.Source // of Kinds that several names may stand for
@@ -37,7 +37,7 @@ func (c *Catalog) Handler(loop int, stats Stats) *Handler {
 	return h
 }
 
-// add makes the sources of more generators. Only one goroutine may call it at a time.
+// add makes the sources of more names. Only one goroutine may call it at a time.
 func (h *Handler) add(list []*Name) {
 	sources := append([]id.Source(nil), *h.sources.Load()...)
 	// The counters of one loop lie together, and apart from those of other loops by two cache lines.
@@ -61,7 +61,7 @@ func (h *Handler) add(list []*Name) {
 	h.sources.Store(&sources)
 }
 
-// replace makes the source of a generator that has taken the place of another one.
+// replace makes the source of a name that has taken the place of another one.
 func (h *Handler) replace(g *Name) {
 	sources := append([]id.Source(nil), *h.sources.Load()...)
 	sources[g.number] = g.From.Source(h.loop)
@@ -145,7 +145,7 @@ func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
 	return h.stats(group, emit)
 }
 
-// names is an immutable table of generators by name. Most keys are not declared, and looking one up
+// names is an immutable table of the declared names. Most keys are not declared, and looking one up
 // would cost a tenth of answering a request. So a sieve turns most of them away first.
 type names struct {
 	// sieve has the lengths, modulo 64, of the names that begin with a byte, as a set of bits. If
@@ -189,9 +189,9 @@ func (n *names) find(key []byte) *Name { return n.byName[string(key)] }
 // refuses reports whether a key that is not declared gets no ids.
 func (n *names) refuses(key []byte) bool { return n.refuse && !kinds.Reserved(key) }
 
-// A noGenerator is the source of an undeclared key where those are refused. It is the key itself, so
+// An undeclared is the source of a key that is no name, where those are refused. It is the key itself, so
 // that equal keys have equal sources.
-type noGenerator string
+type undeclared string
 
 // stranger returns the source of a key that gets no ids.
 func (n *names) stranger(key []byte) id.Source {
@@ -213,13 +213,13 @@ func (u unsettled) Reserve(id.When, int) (id.Run, error) { return id.Run{}, u.wh
 // unknownName returns the source for a key. It copies no more of a key than tells it apart from names.
 func unknownName(key []byte) id.Source {
 	if len(key) > kinds.MaxName {
-		return noGenerator(key[:kinds.MaxName]) + "..."
+		return undeclared(key[:kinds.MaxName]) + "..."
 	}
-	return noGenerator(key)
+	return undeclared(key)
 }
 
 // Mint implements id.Source.
-func (n noGenerator) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
+func (n undeclared) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
 
 // A counted is a source with a count of what it issued and refused.
 type counted struct {

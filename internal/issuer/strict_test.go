@@ -712,7 +712,7 @@ func TestValuesThatDoNotRise(t *testing.T) {
 				t.Errorf("%v, want %s", err, text)
 			}
 		}
-		const says = ", and 103 was issued before: the counter store was wiped or set back. `katsubushi generator raise` " +
+		const says = ", and 103 was issued before: the counter store was wiped or set back. `katsubushi name raise` " +
 			"it above every value that was issued"
 		b.Follow("h:1")
 		follow(103)

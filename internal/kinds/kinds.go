@@ -1,5 +1,5 @@
 // Package kinds reads definition lines: which name stands for which kind of id. The flags, the file of
-// -names and `katsubushi generator` use the same lines.
+// -names and `katsubushi name` use the same lines.
 //
 //	orders sequence start=1 step=2 offset=1 order=strict
 //	old snowflake layout=instagram

@@ -11,7 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
-// CheckName returns why a generator cannot have this name, or nil.
+// CheckName returns why nothing can have this name, or nil.
 func CheckName(name string) error {
 	switch {
 	case len(name) < 1 || len(name) > MaxName || strings.ContainsFunc(name, notInNames):

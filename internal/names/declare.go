@@ -47,7 +47,7 @@ func (n *Names) declare(list []kinds.Definition) error {
 	var opened []issuer.Declared
 	for i, def := range list {
 		if errs[i] != nil {
-			errs[i] = fmt.Errorf("generator %s: %w", def.Name, errs[i])
+			errs[i] = fmt.Errorf("name %s: %w", def.Name, errs[i])
 			continue
 		}
 		opened = append(opened, issuer.Declared{Definition: def, From: made[i]})
@@ -98,10 +98,10 @@ func (n *Names) Reload() error {
 		delete(served, def.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		n.given.Log.Warn("a generator is no longer in the file: it is served until the daemon stops", "name", name)
+		n.given.Log.Warn("a name is no longer in the file: it is served until the daemon stops", "name", name)
 	}
 	for _, def := range fresh {
-		n.given.Log.Info("generator", "definition", def.String())
+		n.given.Log.Info("name", "definition", def.String())
 	}
 	return nil
 }

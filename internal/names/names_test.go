@@ -119,7 +119,7 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 		lines = append(lines, names[i]+" sequence")
 	}
 	if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); err == nil ||
-		err.Error() != "generator broken: no room" {
+		err.Error() != "name broken: no room" {
 		t.Error(err)
 	}
 	if got := len(n.served()); got != 1 {

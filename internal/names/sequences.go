@@ -137,7 +137,7 @@ func (n *Names) declareRecorded(records []counter.Record) error {
 			if k, err = n.keepRecorded(r); err == nil {
 				opened = append(opened, issuer.Declared{Definition: def, From: k})
 				served[r.Name] = def
-				n.given.Log.Info("generator", "definition", def.String(), "from", "the counter store")
+				n.given.Log.Info("name", "definition", def.String(), "from", "the counter store")
 			}
 		}
 		errs = append(errs, err)

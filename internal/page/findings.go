@@ -353,13 +353,13 @@ func nameFindings(s *situation, add func(Finding)) {
 				add(Finding{Level: Urgent, What: because(n.Name+" issues nothing any more", n.Refusal),
 					Means:   "Clients that ask for this name get this error, from every daemon.",
 					Do:      "Let clients ask for another sequence, defined under a new name.",
-					Command: "katsubushi generator show " + n.Name})
+					Command: "katsubushi name show " + n.Name})
 			}
 		case n.Refusal != "" && (q != nil || s.NotReady == ""):
 			if refused++; refused <= maxNameFindings {
 				add(Finding{Level: Urgent, What: because(n.Name+" issues nothing", n.Refusal),
 					Means: "Clients that ask for this name get this error; other names are not affected.",
-					Do:    "docs/SEQUENCES.md says what to do for each error.", Command: "katsubushi generator show " + n.Name})
+					Do:    "docs/SEQUENCES.md says what to do for each error.", Command: "katsubushi name show " + n.Name})
 			}
 		case q != nil && q.DaysLeft > 0 && q.DaysLeft < 30:
 			if ending++; ending <= maxNameFindings {
@@ -370,22 +370,22 @@ func nameFindings(s *situation, add func(Finding)) {
 	if more := refused - maxNameFindings; more > 0 {
 		add(Finding{Level: Urgent, What: counted(uint64(more), "more name issues", "more names issue") + " nothing.",
 			Means: "Clients that ask for them get errors.",
-			Do:    "See which, and why.", Command: generatorStats})
+			Do:    "See which, and why.", Command: nameStats})
 	}
 	if more := over - maxNameFindings; more > 0 {
 		what := counted(uint64(more), "more sequence issues", "more sequences issue")
 		add(Finding{Level: Urgent, What: what + " nothing any more.",
-			Means: "They have ended, or were retired.", Do: "See which.", Command: generatorStats})
+			Means: "They have ended, or were retired.", Do: "See which.", Command: nameStats})
 	}
 	if more := ending - maxNameFindings; more > 0 {
 		add(Finding{Level: Soon, What: counted(uint64(more), "more sequence ends", "more sequences end") + " within 30 days.",
 			Means: "After its last value, clients of a sequence get errors.",
-			Do:    "See which: days_left.", Command: generatorStats})
+			Do:    "See which: days_left.", Command: nameStats})
 	}
 }
 
-// generatorStats is a command that shows the figures of all names.
-const generatorStats = "printf 'stats generators\\r\\nquit\\r\\n' | nc HOST 11212"
+// nameStats is a command that shows the figures of all names.
+const nameStats = "printf 'stats generators\\r\\nquit\\r\\n' | nc HOST 11212"
 
 // ends says that a sequence ends soon.
 func ends(name string, q *Sequence) Finding {
@@ -400,7 +400,7 @@ func ends(name string, q *Sequence) Finding {
 	return Finding{Level: level, Entry: "KatsubushiSequenceEnds",
 		What:  "The sequence " + name + " ends in " + days + ", at its present rate.",
 		Means: means, Do: "Define another sequence under a new name, and let clients ask for that.",
-		Command: "katsubushi generator show " + name}
+		Command: "katsubushi name show " + name}
 }
 
 func groupFindings(s *situation, add func(Finding)) {
@@ -408,7 +408,7 @@ func groupFindings(s *situation, add func(Finding)) {
 		add(Finding{
 			Level: Urgent, What: because("This daemon must be restarted", s.Restart),
 			Means: "Clients that ask for sequences in strict order get errors, and /readyz answers 503. Ids are issued.",
-			Do: "Raise each sequence above what was issued, if the error of generator show says so. " +
+			Do: "Raise each sequence above what was issued, if the error of name show says so. " +
 				"Then restart all daemons that say this, one after another.",
 			Command: "systemctl restart katsubushi",
 		})

@@ -141,7 +141,7 @@ func rows() []row {
 
 		{"names", func(v *View) {
 			v.Names[0].Refusal = "disk full"
-		}, Urgent, "orders issues nothing: disk full.", "katsubushi generator show orders"},
+		}, Urgent, "orders issues nothing: disk full.", "katsubushi name show orders"},
 		{"names", func(v *View) {
 			v.Names[2].Refusal = "the time field of uuid7 ended"
 		}, Urgent, "sessions issues nothing: the time field of uuid7 ended.", ""},

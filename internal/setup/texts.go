@@ -173,7 +173,7 @@ ports:
 		if p.Counters.URL != "" {
 			b.WriteString("\n# Where sequences are recorded.\n" + inValues("counters", countersInKey, p.Counters))
 		}
-		b.WriteString("\ngenerators: |\n")
+		b.WriteString("\nnames: |\n")
 		for _, name := range p.Sequences {
 			fmt.Fprintf(&b, "  %s sequence\n", name)
 		}

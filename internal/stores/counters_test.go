@@ -41,7 +41,7 @@ func TestCounterURLs(t *testing.T) {
 		{"etcd://:2379", "", "names no host", false},
 		{"redis://h/0?ns=x&replicas=2", "", "", false},
 		{"redis+sentinel://a,b/main?replicas=1", "", "", false},
-		{"redis+sentinel://a,b/main", "", "`katsubushi generator replicas K -counters URL`", false},
+		{"redis+sentinel://a,b/main", "", "`katsubushi name replicas K -counters URL`", false},
 		{"rediscluster://a,b?replicas=1", "", "", false},
 		{"redis:///0", "", "names no host", false},
 		{"redis://u:hush@h?replicas=-1", "", "replicas=-1: 0 to 100 allowed", false},

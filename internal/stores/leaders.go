@@ -81,7 +81,7 @@ func checkGroups(which string) error {
 	case notNumber == nil && (n < 0 || n >= leader.MaxGroups):
 		return GroupError(fmt.Sprintf("group %d: 0 to %d allowed", n, leader.MaxGroups-1))
 	case notNumber != nil && which != allGroups && !strings.Contains(which, ":"):
-		return GroupError(fmt.Sprintf("%.300q is no group: %s, 0 to %d or HOST:PORT allowed; generator show NAME has that "+
+		return GroupError(fmt.Sprintf("%.300q is no group: %s, 0 to %d or HOST:PORT allowed; name show NAME has that "+
 			"of a name", which, allGroups, leader.MaxGroups-1))
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
-// What operators do with sequences: `katsubushi generator` and the admin port do the same, in the same
+// What operators do with sequences: `katsubushi name` and the admin port do the same, in the same
 // words.
 
 // A Conflict is the error of a request that does not fit what is recorded. Nothing was changed, and to
@@ -26,7 +26,7 @@ func (c Conflict) Unwrap() error { return c.Err }
 func conflict(format string, args ...any) error { return Conflict{fmt.Errorf(format, args...)} }
 
 // ErrNotFiles is the error of Adopt for a store that is not files, see Counters.Files.
-var ErrNotFiles = conflict("generator adopt: for files only; generator raise says from which value on another store " +
+var ErrNotFiles = conflict("name adopt: for files only; name raise says from which value on another store " +
 	"may go on")
 
 // ErrNoElection is the error of those who ask for the leaders of a store that elects none.

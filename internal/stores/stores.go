@@ -1,5 +1,5 @@
 // Package stores is the only place that knows the kinds of stores, of worker ids and of sequences. The daemon,
-// `katsubushi lease`, `run` and `generator` open the store that a URL names and need not know its kind.
+// `katsubushi lease`, `run` and `name` open the store that a URL names and need not know its kind.
 package stores
 
 import (

@@ -25,7 +25,7 @@ type Right uint8
 const (
 	Get   Right = 1 << iota // ask for ids: get, GET, MGET, /id
 	Incr                    // ask for ranges of ids: incr, ma, INCREMENT, INCR, INCRBY
-	Admin                   // change the generator, over the admin port; on * everything there
+	Admin                   // change the sequence, over the admin port; on * everything there
 )
 
 // Issue is what users may do whose lines have no rights.

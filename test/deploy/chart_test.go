@@ -134,7 +134,7 @@ var settings = map[string]struct {
 		"{name: pg, key: uri}"},
 	"counters.ports": {"", []string{"counters.ports={5432}"},
 		"{protocol: UDP, port: 53}\n        - {protocol: TCP, port: 53}\n        - {protocol: TCP, port: 5432}"},
-	"generators": {"", []string{"generators=a uuid7"}, `generators: "a uuid7"`},
+	"names": {"", []string{"names=a uuid7"}, `names: "a uuid7"`},
 	"ports.memcached": {"", []string{"ports.memcached=11211"},
 		"- -port=11211\n            - -advertise=$(POD_IP):11211\n"},
 	"ports.http":       {"", []string{"ports.http=9090"}, "{name: http, containerPort: 9090}"},

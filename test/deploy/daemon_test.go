@@ -89,7 +89,7 @@ func TestTheDaemonTakesTheArguments(t *testing.T) {
 	all := outputs(t)
 	for _, mode := range variants {
 		all["everything in helm "+mode] = render(t, "mode="+mode, "image.repository=registry.example/katsubushi",
-			"image.tag=3.1.4", "serviceMonitor.enabled=true", "generators=orders", "tls.secret=tls",
+			"image.tag=3.1.4", "serviceMonitor.enabled=true", "names=orders", "tls.secret=tls",
 			"auth.secret=users", "auth.forwardUser=fleet", "counters.secret.name=etcd", "ports.redis=6379",
 			"ports.grpc=8080", "args={-max-wait=2s}", "env[0].name=KATSUBUSHI_IDLE_TIMEOUT,env[0].value=60s")
 	}
@@ -106,7 +106,7 @@ func TestTheDaemonTakesTheArguments(t *testing.T) {
 				order = "strict"
 				certificate(t, dir+"/etc/katsubushi-tls/tls.crt", dir+"/etc/katsubushi-tls/tls.key")
 			}
-			write(t, dir+"/etc/katsubushi/generators", "orders sequence order="+order+"\n")
+			write(t, dir+"/etc/katsubushi/names", "orders sequence order="+order+"\n")
 		}
 		c := exec.Command(katsubushi, append([]string{"check-config"}, args...)...)
 		c.Env = env

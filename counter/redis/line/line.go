@@ -146,12 +146,12 @@ func (r *Record) Usable(m Moment) error {
 		return counter.ErrRetired
 	case r.Foreign:
 		return fmt.Errorf("%w: sequence %s was defined when Redis might have forgotten one of that name: "+
-			"`katsubushi generator raise %s AT_LEAST`, above every value that was issued, or %d if there was none",
+			"`katsubushi name raise %s AT_LEAST`, above every value that was issued, or %d if there was none",
 			counter.ErrForeign, r.Name, r.Name, r.First())
 	case r.RefuseLoss && r.History != m.History:
 		return fmt.Errorf("%w: Redis has restarted or failed over and may have forgotten grants of sequence %s, which has "+
 			"on-loss=refuse: "+
-			"`katsubushi generator raise %s AT_LEAST`, above every value that was issued", counter.ErrForeign, r.Name, r.Name)
+			"`katsubushi name raise %s AT_LEAST`, above every value that was issued", counter.ErrForeign, r.Name, r.Name)
 	case !r.Safe:
 		return ErrNotSafe
 	}

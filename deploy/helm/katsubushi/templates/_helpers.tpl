@@ -77,8 +77,8 @@ args:
   - -{{ $name }}-port={{ $port }}
   {{- end }}
   {{- end }}
-  {{- if $v.generators }}
-  - -generators=/etc/katsubushi/generators
+  {{- if $v.names }}
+  - -names=/etc/katsubushi/names
   {{- end }}
   {{- if and $v.tls.secret (not $socket) }}
   - -tls-cert=/etc/katsubushi-tls/tls.crt
@@ -160,7 +160,7 @@ volumeMounts:
 
 {{- /* The volumes of files that are mounted at /etc/NAME. The daemon may read them, and no other user. */ -}}
 {{- define "katsubushi.files" -}}
-{{- if .Values.generators }}
+{{- if .Values.names }}
 katsubushi:
   configMap: {name: {{ include "katsubushi.name" . }}}
 {{- end }}

@@ -18,13 +18,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-const generatorIntro = `-state-dir, -counters and -counters-password-file mean the same as for the daemon. Without them the command
+const nameIntro = `-state-dir, -counters and -counters-password-file mean the same as for the daemon. Without them the command
 asks the daemon that runs on this host where it records; if none runs, root gets the directory of the systemd unit.
 Daemons may keep running. usage:
 `
 
-func generatorVerbs() []verb {
-	type c = *generatorCommand
+func nameVerbs() []verb {
+	type c = *nameCommand
 	return []verb{
 		{synopsis: "create LINE", text: "record a sequence, such as 'orders sequence start=1'", least: 1, most: 16,
 			kinds: []string{"sequence"}, run: inCounters(c.parseLine, c.create)},
@@ -50,10 +50,10 @@ func generatorVerbs() []verb {
 	}
 }
 
-const generatorTimeout = 10 * time.Second
+const storeTimeout = 10 * time.Second
 
-// A generatorCommand is a call of `katsubushi generator`.
-type generatorCommand struct {
+// A nameCommand is a call of `katsubushi name`.
+type nameCommand struct {
 	*call
 	definition kinds.Definition // of create
 	atLeast    uint64           // of raise
@@ -62,9 +62,9 @@ type generatorCommand struct {
 }
 
 // inCounters makes a verb that looks at or changes the records of sequences. check notes what is wrong with its words.
-func inCounters(check func(*generatorCommand), do func(*generatorCommand, context.Context) int) func(*call) int {
+func inCounters(check func(*nameCommand), do func(*nameCommand, context.Context) int) func(*call) int {
 	return func(a *call) int {
-		c := &generatorCommand{call: a}
+		c := &nameCommand{call: a}
 		c.locateHere(!c.verb.reads)
 		if c.counted() {
 			check(c)
@@ -82,60 +82,60 @@ func inCounters(check func(*generatorCommand), do func(*generatorCommand, contex
 			return c.fail(err)
 		}
 		defer c.store.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
 		return do(c, ctx)
 	}
 }
 
 // note adds an error, if it is one, to what is wrong with the words.
-func (c *generatorCommand) note(err error) {
+func (c *nameCommand) note(err error) {
 	if err != nil {
 		c.problems = append(c.problems, err)
 	}
 }
 
-func (c *generatorCommand) parseLine() {
+func (c *nameCommand) parseLine() {
 	var err error
 	c.definition, err = c.Counters.ParseSequence(strings.Join(c.words, " "))
 	c.note(err)
 }
 
-func (c *generatorCommand) checkNames() {
+func (c *nameCommand) checkNames() {
 	for _, name := range c.words {
 		c.note(kinds.CheckName(name))
 	}
 }
 
-func (c *generatorCommand) parseFloor() {
+func (c *nameCommand) parseFloor() {
 	var err error
 	c.atLeast, err = stores.ParseFloor(c.words[1])
 	c.note(err)
 	c.note(kinds.CheckName(c.words[0]))
 }
 
-func (c *generatorCommand) checkAdopt() {
+func (c *nameCommand) checkAdopt() {
 	c.checkNames()
 	if !c.Counters.Files() {
 		c.note(stores.ErrNotFiles)
 	}
 }
 
-func (c *generatorCommand) parseReplicas() {
+func (c *nameCommand) parseReplicas() {
 	var err error
 	if c.replicas, err = strconv.Atoi(c.words[0]); err != nil {
 		c.problem("K=%.20s: a number of replicas", c.words[0])
 	}
 }
 
-func (c *generatorCommand) checkRetire() {
+func (c *nameCommand) checkRetire() {
 	c.checkNames()
 	if err := c.Counters.CheckRetire(); err != nil {
-		c.problem("generator retire: %w", err)
+		c.problem("retire: %w", err)
 	}
 }
 
-func (c *generatorCommand) show(ctx context.Context) int {
+func (c *nameCommand) show(ctx context.Context) int {
 	r, err := c.store.Show(ctx, c.words[0])
 	if err == nil || errors.Is(err, counter.ErrForeign) && r.Name != "" {
 		return c.print([]counter.Record{r}, err)
@@ -143,18 +143,18 @@ func (c *generatorCommand) show(ctx context.Context) int {
 	return c.fail(err)
 }
 
-func (c *generatorCommand) list(ctx context.Context) int {
+func (c *nameCommand) list(ctx context.Context) int {
 	list, err := c.store.List(ctx)
 	return c.print(list, errors.Join(err, stores.Faults(list)))
 }
 
 // leaders returns who leads, if one of the sequences has a leader; nil = none has.
-func (c *generatorCommand) leaders(list []counter.Record) (*leader.State, error) {
+func (c *nameCommand) leaders(list []counter.Record) (*leader.State, error) {
 	e, ok := c.store.(stores.Elector)
 	if !ok || !slices.ContainsFunc(list, func(r counter.Record) bool { return r.Strict }) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	now, err := stores.Leaders(ctx, e)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *generatorCommand) leaders(list []counter.Record) (*leader.State, error)
 	return &now, nil
 }
 
-func (c *generatorCommand) create(ctx context.Context) int {
+func (c *nameCommand) create(ctx context.Context) int {
 	r, err := stores.Create(ctx, c.store, c.definition)
 	switch {
 	case contradicts(err):
@@ -178,13 +178,13 @@ func (c *generatorCommand) create(ctx context.Context) int {
 }
 
 // hedge says what may undo a change.
-func (c *generatorCommand) hedge(ctx context.Context) {
+func (c *nameCommand) hedge(ctx context.Context) {
 	if text := stores.NotPromised(ctx, c.store); text != "" {
 		fmt.Fprintln(c.stderr, "not promised: "+text)
 	}
 }
 
-func (c *generatorCommand) raise(ctx context.Context) int {
+func (c *nameCommand) raise(ctx context.Context) int {
 	declared := func() kinds.Definition { return c.declared(c.words[0]) }
 	r, err := stores.Raise(ctx, c.store, c.words[0], c.atLeast, declared)
 	if err != nil {
@@ -207,7 +207,7 @@ func notConfirmed(late []string) error {
 }
 
 // declared returns what the settings say of a name; without a Kind it is nothing.
-func (c *generatorCommand) declared(name string) kinds.Definition {
+func (c *nameCommand) declared(name string) kinds.Definition {
 	var list kinds.List
 	_ = list.Add(c.Definitions)
 	if text, err := kinds.ReadFile(c.DefinitionsFile); err == nil {
@@ -222,12 +222,12 @@ func (c *generatorCommand) declared(name string) kinds.Definition {
 }
 
 // setReplicas changes how many replicas must have a grant.
-func (c *generatorCommand) setReplicas(ctx context.Context) int {
+func (c *nameCommand) setReplicas(ctx context.Context) int {
 	store, ok := c.store.(interface {
 		SetReplicas(ctx context.Context, n int) (before int, err error)
 	})
 	if !ok {
-		fmt.Fprintln(c.stderr, "generator replicas: for Redis only")
+		fmt.Fprintln(c.stderr, "replicas: for Redis only")
 		return exitUsage
 	}
 	before, err := store.SetReplicas(ctx, c.replicas)
@@ -242,7 +242,7 @@ func (c *generatorCommand) setReplicas(ctx context.Context) int {
 }
 
 // adopt raises what is another machine's to where it is.
-func (c *generatorCommand) adopt(ctx context.Context) int {
+func (c *nameCommand) adopt(ctx context.Context) int {
 	names := c.words
 	if len(names) == 0 {
 		list, _ := c.store.List(ctx)
@@ -274,7 +274,7 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 	return c.fail(errors.New("no record was written on another machine"))
 }
 
-func (c *generatorCommand) retire(ctx context.Context) int {
+func (c *nameCommand) retire(ctx context.Context) int {
 	r, err := stores.Retire(ctx, c.store, c.words[0], c.force, "-force")
 	if err != nil {
 		return c.fail(err)
@@ -286,7 +286,7 @@ func (c *generatorCommand) retire(ctx context.Context) int {
 }
 
 // print answers exitFailure if there is an error, which it prints too.
-func (c *generatorCommand) print(list []counter.Record, err error) int {
+func (c *nameCommand) print(list []counter.Record, err error) int {
 	table := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
 	leaders, notRead := c.leaders(list)
 	if !c.json && len(list) > 0 {

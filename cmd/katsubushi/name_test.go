@@ -9,10 +9,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// runGenerator runs `katsubushi generator` with a state directory.
-func runGenerator(dir string, args ...string) (code int, stdout, stderr string) {
+// runName runs `katsubushi name` with a state directory.
+func runName(dir string, args ...string) (code int, stdout, stderr string) {
 	code, stdout, stderr, _ = patiently(environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true"),
-		append([]string{"generator"}, args...)...)
+		append([]string{"name"}, args...)...)
 	return code, stdout, stderr
 }
 
@@ -57,7 +57,7 @@ func TestGeneratorCommands(t *testing.T) {
 		if strings.HasPrefix(c.args, "-json") {
 			c.code, c.stdout, c.stderr = exitOK, `"left":"1"`, ""
 		}
-		code, o, e := runGenerator(dir, args...)
+		code, o, e := runName(dir, args...)
 		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) ||
 			(c.stderr == "") != (e == "") || (c.stdout == "") != (o == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.args, code, c.code, o, e)
@@ -101,13 +101,13 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"create orders sequence order=strict -counters postgres://u@a": "order=strict: in postgres nothing elects",
 		"list -counters etcd://u@a -counters-password-file /none/one":  "-counters-password-file: stat /none/one",
 	} {
-		code, _, stderr := runGenerator(t.TempDir(), strings.Fields(args)...)
+		code, _, stderr := runName(t.TempDir(), strings.Fields(args)...)
 		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
-	if code, out, _ := runGenerator("", "-help"); code != exitOK ||
-		!strings.Contains(out, "generator raise NAME AT_LEAST") {
+	if code, out, _ := runName("", "-help"); code != exitOK ||
+		!strings.Contains(out, "name raise NAME AT_LEAST") {
 		t.Error(code, out)
 	}
 }
@@ -125,20 +125,20 @@ func TestGeneratorAdopt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sequences", "shop.orders%3A{eu}.sequence"), golden, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, stderr := runGenerator(dir, "list"); code != exitFailure ||
+	if code, out, stderr := runName(dir, "list"); code != exitFailure ||
 		!strings.Contains(out, "shop.orders:{eu}  10001") ||
-		!strings.Contains(stderr, "`katsubushi generator raise shop.orders:{eu} 10001`") {
+		!strings.Contains(stderr, "`katsubushi name raise shop.orders:{eu} 10001`") {
 		t.Error(code, out, stderr)
 	}
-	if code, _, stderr := runGenerator(dir, "raise", "shop.orders:{eu}", "10000"); code != exitFailure ||
+	if code, _, stderr := runName(dir, "raise", "shop.orders:{eu}", "10000"); code != exitFailure ||
 		!strings.Contains(stderr, "10000 is too low: the record says that values below 10001 were granted") {
 		t.Error(code, stderr)
 	}
-	if code, out, stderr := runGenerator(dir, "adopt"); code != exitOK ||
+	if code, out, stderr := runName(dir, "adopt"); code != exitOK ||
 		!strings.Contains(out, "shop.orders:{eu}  10001       10001") {
 		t.Error(code, out, stderr)
 	}
-	if code, _, stderr := runGenerator(dir, "list"); code != exitOK {
+	if code, _, stderr := runName(dir, "list"); code != exitOK {
 		t.Error(code, stderr)
 	}
 }
@@ -148,7 +148,7 @@ func TestGeneratorAdopt(t *testing.T) {
 func TestGeneratorRaiseOfADamagedRecord(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sequences", "evens.sequence")
-	runGenerator(dir, "create", "evens", "sequence", "step=2", "offset=2")
+	runName(dir, "create", "evens", "sequence", "step=2", "offset=2")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestGeneratorRaiseOfADamagedRecord(t *testing.T) {
 		{"raise evens 1001 -generators " + file, exitOK, "evens  1002        1001", "no value below 1001 is issued"},
 		{"list", exitOK, "evens sequence start=1 step=2 offset=2", ""},
 	} {
-		code, o, e := runGenerator(dir, strings.Fields(c.args)...)
+		code, o, e := runName(dir, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.args, code, c.code, o, e)
 		}
@@ -193,7 +193,7 @@ func TestGeneratorReplicas(t *testing.T) {
 		{"replicas many " + counters, exitUsage, "", "K=many: a number of replicas"},
 		{"replicas 1", exitUsage, "", "for Redis only"},
 	} {
-		code, o, e := runGenerator(t.TempDir(), strings.Fields(c.args)...)
+		code, o, e := runName(t.TempDir(), strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.args, code, c.code, o, e)
 		}
