@@ -282,7 +282,8 @@ func Ask(pid int, request string, unread, timeout time.Duration) (string, error)
 func exchange(conn *net.UnixConn, request string, unread, timeout time.Duration) (string, error) {
 	begun := time.Now()
 	unread = min(unread, timeout)
-	conn.SetDeadline(begun.Add(unread))
+	conn.SetReadDeadline(begun.Add(unread))
+	conn.SetWriteDeadline(begun.Add(timeout))       // there is room in the socket: only what is sent can stay unread
 	_, unsent := io.WriteString(conn, request+"\n") // a daemon that refuses a user says so before it reads
 	r := bufio.NewReader(io.LimitReader(conn, maxAnswer))
 	line, err := r.ReadString('\n')
