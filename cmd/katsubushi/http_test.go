@@ -85,9 +85,8 @@ func TestProcessLimitsApart(t *testing.T) {
 		_, err := io.Copy(io.Discard, c)
 		return err == nil
 	}
-	if !slices.ContainsFunc(silent, closed) {
-		t.Error("no idle connection was closed")
-	}
+	// Again, because a read that a busy machine runs when its deadline is over does not look.
+	await(t, "an idle connection is closed", func() bool { return slices.ContainsFunc(silent, closed) })
 	for n := range limit {
 		c := dial(t, "tcp", p.Addr())
 		io.WriteString(c, "version\r\n")
