@@ -469,15 +469,22 @@ func TestProblemsOfTimestamps(t *testing.T) {
 	define := func(name, options string) string {
 		return "-generator=" + name + " snowflake layout=katsubushi order=strict " + options
 	}
-	got := complaints(t, []string{"-worker-id=1", "-loops=0", "-counters=redis://localhost",
-		define("a", "node=1024 ahead=9s"), define("b", "node=1"), define("c", "node=1000"),
+	got := complaints(t, []string{"-worker-id=1", "-loops=0", "-counters=rediss://localhost",
+		define("a", "node=1024 ahead=9s"), define("b", "node=1 ahead=0s"), define("c", "node=1000"),
 		define("d", "node=1000 ahead=1500us")})
-	for _, want := range []string{
-		"node=1024: layout katsubushi has 0 to 1023", `"ahead=9s": 1s to 5s`, "this daemon's worker ids go up to 1",
-		"in redis nothing elects the one daemon", "ahead=1500us", "-loops: 0",
+	for name, wants := range map[string][]string{
+		"":  {"-loops: 0"},
+		"a": {"node=1024: layout katsubushi has 0 to 1023", `"ahead=9s": 1s to 5s`, "in rediss nothing elects the one"},
+		"b": {"this daemon's worker ids go up to 1", `"ahead=0s": 1s to 5s`, "in rediss nothing elects"},
+		"c": {"in rediss nothing elects"},
+		"d": {`node=1000 of layout katsubushi is taken already, by "c `, "ahead=1500us", "in rediss nothing elects"},
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s\nand not %q", got, want)
+		for _, want := range wants {
+			if !slices.ContainsFunc(strings.Split(got, "\n"), func(line string) bool {
+				return strings.Contains(line, want) && (name == "" || strings.HasPrefix(line, `-generator: "`+name+" snow"))
+			}) {
+				t.Errorf("%s\nand not %q of %q", got, want, name)
+			}
 		}
 	}
 	got = complaints(t, []string{"-worker-id=1", "-loops=0", define("c", "node=1000"), define("d", "node=1000")})
@@ -494,10 +501,18 @@ func TestProblemsOfTimestamps(t *testing.T) {
 	}
 	create[2] = strings.Replace(create[2], "c ", "d ", 1)
 	for _, args := range [][]string{create, {"-worker-id=1", "-claim=off", "-port=0", "-bind=127.0.0.1", "-http-port=0",
-		define("d", "node=1000")}} {
+		define("d", "node=1000"), define("c", "node=1001")}} {
 		got := complaints(t, append(args, place...))
-		if !strings.Contains(got, "node=1000 of layout katsubushi is that of c") {
+		if !strings.Contains(got, "node=1000 of layout katsubushi is that of c") ||
+			args[0] != "generator" && !strings.Contains(got, "is not what is recorded") {
 			t.Error(got)
+		}
+	}
+	got = complaints(t, []string{"generator", "create", "e snowflake layout=katsubushi order=strict node=1024 ahead=9s",
+		"-counters=mysql://localhost/x"})
+	for _, want := range []string{"layout katsubushi has 0 to 1023", "1s to 5s", "in mysql nothing elects"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nand not %q", got, want)
 		}
 	}
 }

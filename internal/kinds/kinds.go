@@ -84,7 +84,8 @@ var table = []struct {
 	{ObjectID, nil},
 }
 
-// Parse reads one definition line. The error has everything that is wrong with it, joined.
+// Parse reads one definition line. The error has everything that is wrong with it, joined. Beside an error the
+// Definition is zero, or it is Timed: then its layout and node are known, and what else is wrong with them can be told.
 func Parse(line string) (Definition, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -109,15 +110,16 @@ func Parse(line string) (Definition, error) {
 	} else {
 		problems = append(problems, d.setOptions(options, words[2:])...)
 	}
-	if err := errors.Join(problems...); err != nil {
+	err := errors.Join(problems...)
+	if err != nil && !d.Timed() {
 		return Definition{}, err
 	}
-	return d, nil
+	return d, err
 }
 
 // setOptions sets what the words of a definition say.
 func (d *Definition) setOptions(options []option, words []string) (problems []error) {
-	given := map[string]bool{}
+	given, wrong := map[string]bool{}, map[string]bool{}
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
 		var set func(*Definition, string) error
@@ -136,6 +138,7 @@ func (d *Definition) setOptions(options []option, words []string) (problems []er
 		default:
 			given[name] = true
 			if err := set(d, value); err != nil {
+				wrong[name] = true
 				problems = append(problems, fmt.Errorf("%.70q: %w", word, err))
 			}
 		}
@@ -144,7 +147,7 @@ func (d *Definition) setOptions(options []option, words []string) (problems []er
 	case d.Kind == Sequence && len(problems) == 0:
 		problems = d.completeSequence()
 	case d.Kind == Snowflake:
-		problems = append(problems, d.completeTimestamps(given)...)
+		problems = append(problems, d.completeTimestamps(given, wrong)...)
 	}
 	return problems
 }
@@ -152,8 +155,9 @@ func (d *Definition) setOptions(options []option, words []string) (problems []er
 // Recorded reports whether the counter store has a record of it.
 func (d Definition) Recorded() bool { return d.Kind == Sequence || d.Timed() }
 
-// completeTimestamps sets the defaults of a snowflake with order=strict and checks its options together.
-func (d *Definition) completeTimestamps(given map[string]bool) (problems []error) {
+// completeTimestamps sets the defaults of a snowflake with order=strict and checks its options together. The wrong ones
+// were told already.
+func (d *Definition) completeTimestamps(given, wrong map[string]bool) (problems []error) {
 	if !d.Strict {
 		for _, option := range []string{"node", "ahead"} {
 			if given[option] {
@@ -171,7 +175,10 @@ func (d *Definition) completeTimestamps(given map[string]bool) (problems []error
 			problems = append(problems, fmt.Errorf("order=strict: %s= is needed too", option))
 		}
 	}
-	d.Start, d.Step, d.Offset, d.Time.Layout = 1, 1, 1, d.Layout
+	d.Start, d.Step, d.Offset = 1, 1, 1
+	if err == nil && (given["node"] || l.WorkerBits == 0) && !wrong["node"] {
+		d.Time.Layout = d.Layout
+	}
 	if !given["ahead"] {
 		d.Time.Ahead = counter.DefaultAhead
 	}

@@ -278,6 +278,14 @@ func TestStrictTimestamps(t *testing.T) {
 			t.Errorf("the node in front: %d is at %d, not %d", id, got, want)
 		}
 	}
+	var list List // a node that cannot be read is nobody's
+	list.Check = func(d Definition) error { return fmt.Errorf("%s is checked", d.Name) }
+	err = list.Add("a snowflake layout=katsubushi order=strict node=x;b snowflake layout=katsubushi order=strict;" +
+		"c snowflake layout=katsubushi order=strict node=0 ahead=9s")
+	if says := fmt.Sprint(err); strings.Contains(says, "taken") || strings.Contains(says, "a is checked") ||
+		strings.Contains(says, "b is checked") || !strings.Contains(says, "c is checked") || strings.Count(says, "\n") != 3 {
+		t.Error(err)
+	}
 	free, err := Parse("tx snowflake layout=katsubushi order=free")
 	if err != nil || free.Recorded() || free.String() != "tx snowflake layout=katsubushi" {
 		t.Errorf("%+v, %v", free, err)

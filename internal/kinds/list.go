@@ -14,7 +14,7 @@ const maxProblems = 100
 // A List collects definitions from flags and files, and everything that is wrong with them. The zero
 // value is empty.
 type List struct {
-	// Check says what else is wrong with a definition, which is valid otherwise; nil = nothing.
+	// Check says what else is wrong with a definition, which is valid otherwise, or see Parse; nil = nothing.
 	Check func(Definition) error
 
 	all   []Definition
@@ -77,8 +77,8 @@ func ReadFile(path string) ([]byte, error) {
 // add adds one line; where names it in messages.
 func (l *List) add(line, where string) error {
 	d, err := Parse(line)
-	if err == nil && l.Check != nil {
-		err = l.Check(d)
+	if l.Check != nil && (err == nil || d.Timed()) {
+		err = errors.Join(err, l.Check(d))
 	}
 	if l.where == nil {
 		l.where = map[string]string{}

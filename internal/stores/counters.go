@@ -158,15 +158,16 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 		return nil // Validate reports it
 	}
 	var errs []error
+	scheme, _, _ := strings.Cut(c.URL, ":")
 	if d.Strict && !k.strict {
 		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with "+
-			"-counters file or etcd://..., or leave order=free", k.schemes[0]))
+			"-counters file or etcd://..., or leave order=free", scheme))
 	}
 	if k.lossy != nil {
 		errs = append(errs, k.lossy(d.Definition))
 	} else if d.Rate != 0 || d.RefuseLoss {
 		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as "+
-			"redis://; %s does not", k.schemes[0]))
+			"redis://; %s does not", scheme))
 	}
 	if c.leaf() {
 		errs = append(errs, sql.CheckLeaf(d.Definition))

@@ -40,8 +40,8 @@ func (c Counters) ParseSequence(line string) (kinds.Definition, error) {
 		err = fmt.Errorf("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -name %q",
 			d.Name, d.Kind, d)
 	}
-	if err == nil {
-		err = c.CheckDefinition(d)
+	if err == nil || d.Timed() {
+		err = errors.Join(err, c.CheckDefinition(d))
 	}
 	return d, err
 }
