@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/order"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -32,6 +33,8 @@ type fleet struct {
 	pause   time.Duration // of clients between two requests
 	over    chan struct{} // ends the clients
 	clients sync.WaitGroup
+
+	upgrades int // that were done
 
 	mu       sync.Mutex
 	pages    [][]order.Request // what was answered, in pages: to copy a longer and longer list would delay clients
@@ -119,10 +122,40 @@ func (d *fleetDaemon) launch(t *testing.T) {
 	d.p = p
 }
 
-// shift sets how far the daemon's wall clock is off.
+// shift sets how far the daemon's wall clock is off. One that took over in an upgrade has the machine's.
 func (d *fleetDaemon) shift(t *testing.T, off time.Duration) {
+	if d.p.Clock == nil {
+		return
+	}
 	d.p.step(t, off-d.off)
 	d.off = off
+}
+
+// upgrade lets a new process take over from the daemon's, and returns what is to be done when that shall be over. An
+// upgrade that was refused, as while etcd is away, changes nothing.
+func (d *fleetDaemon) upgrade(f *fleet) func() {
+	c := exec.Command(binary, "upgrade", "-pid", strconv.Itoa(d.p.Process.Pid), "-timeout", "20s")
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {
+		c.Wait()
+		pid := 0
+		if n, _ := fmt.Sscanf(said.String(), "process %d of version", &pid); n == 0 {
+			f.t.Logf("%s is not upgraded: %s", d.name, &said)
+			return
+		}
+		f.upgrades++
+		heir, err := d.p.Succeeded(pid)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.p = &process{daemonrun.Of(f.t, heir)}
+	}
 }
 
 // address returns where the daemon listens, or "".

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -55,6 +54,7 @@ var strictFaults = []strictFault{
 		}
 		return nil
 	}},
+	{"upgrade", false, 10 * time.Second, func(f *fleet, d *fleetDaemon) func() { return d.upgrade(f) }},
 	{"its clock jumps", false, 15 * time.Second, func(f *fleet, d *fleetDaemon) func() {
 		d.shift(f.t, far())
 		return func() { d.shift(f.t, 0) }
@@ -138,5 +138,5 @@ func TestStrictChaos(t *testing.T) {
 	f.servedByAll("after all faults")
 	f.stop()
 	f.logSilence(time.Second)
-	t.Log(fmt.Sprint(counts))
+	t.Logf("%v; %d upgrades were done", counts, f.upgrades)
 }

@@ -28,6 +28,19 @@ func TestStrictFleet(t *testing.T) {
 		t.Logf("the slowest request beside demoting all groups took %v", f.slowest(moment, f.now()))
 	}
 
+	// A new process takes over from one that leads.
+	for tries := 0; f.upgrades == 0 && tries < 5; tries++ { // a busy machine may be too slow
+		d := f.leaderOf("orders")
+		if d == nil {
+			t.Fatalf("nobody leads: %s", f.showLeader("orders"))
+		}
+		d.upgrade(f)()
+		f.servedByAll("after an upgrade")
+	}
+	if f.upgrades == 0 {
+		t.Error("no daemon was upgraded")
+	}
+
 	// One is killed and another one stands still: the third leads everything.
 	killed := f.leaderOf("orders")
 	if killed == nil {
@@ -78,7 +91,11 @@ func TestStrictDemote(t *testing.T) {
 	for i := range rounds {
 		which := "all"
 		if i%3 == 1 {
-			which = f.leaderOf("orders").address()
+			d := f.leaderOf("orders")
+			if d == nil {
+				t.Fatalf("nobody leads: %s", f.showLeader("orders"))
+			}
+			which = d.address()
 		}
 		took := beside("demote", func() {
 			if err := f.demote(which); err != nil {

@@ -90,6 +90,16 @@ func start(cmd *exec.Cmd, begin func() (*faketime.Process, error)) (*Child, erro
 	return c, nil
 }
 
+// Succeeded returns the child that a process is which took over from this one's, and writes into the same log. It has
+// the machine's clock, and no exit code. Its end is that of both.
+func (c *Child) Succeeded(pid int) (*Child, error) {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	return &Child{Cmd: &exec.Cmd{Args: c.Args, Process: p}, Log: c.Log, ended: c.ended}, nil
+}
+
 // Ended is closed when the process has ended, and everything that it wrote is in the log.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
