@@ -67,7 +67,7 @@ func TestWhatOperatorsSeeOfTimestamps(t *testing.T) {
 		a.Timed.Hi&4095 != 4095 || generator.Katsubushi().Decompose(a.Timed.Hi).Worker != 1000 {
 		t.Errorf("the leader shows %+v %+v, last %d", a, a.Timed, last)
 	}
-	if b.Order != "strict" || b.Leader != there || b.Timed.Hi != 0 || b.Timed.Distance != 0 {
+	if b.Order != "strict" || b.Leader != there || uint64(b.Last) != last || b.Timed.Hi != 0 || b.Timed.Distance != 0 {
 		t.Errorf("the other one shows %+v %+v", b, b.Timed)
 	}
 	url := "http://" + leads.services.Addresses()[0].At.String()
@@ -86,7 +86,7 @@ func TestWhatOperatorsSeeOfTimestamps(t *testing.T) {
 	}
 	for d, figures := range map[*Daemon]map[string]uint64{
 		leads:   {"last": last, "hi": of(leads).Timed.Hi, "distance_seconds": 0},
-		follows: {"hi": 0, "distance_seconds": 0},
+		follows: {"last": last, "hi": 0, "distance_seconds": 0},
 	} {
 		all := strings.Join(d.metricLines(), "\n")
 		for name, want := range figures {

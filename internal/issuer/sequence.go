@@ -312,7 +312,8 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 		emit(figure.Figure{Stat: name, Metric: metric, Value: v, Help: help, Worry: worry})
 	}
 	gauge("order", "", c.Order, "", "")
-	gauge(lastStat, "generator_last", c.Last, "Largest value that was issued or passed over.", "")
+	gauge(lastStat, "generator_last", c.Last,
+		"Largest value that was issued or passed over, as far as this daemon knows.", "")
 	gauge("at_hand", "generator_at_hand", int64(atHand), "Values that can be issued without another block.", "")
 	gauge(leftStat, "generator_left", c.Left,
 		"Values not yet granted to any daemon, as far as this one knows.", "")

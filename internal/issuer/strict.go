@@ -392,7 +392,7 @@ func (s *Strict) Issued() uint64 {
 // Figures implements Reporter.
 func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 	s.mu.Lock()
-	st, last := s.standing.Load(), s.last
+	st, last := s.standing.Load(), max(s.last, s.batches.last) // of its terms, and of its leaders' answers
 	s.mu.Unlock()
 	c, left := Condition{Order: "strict", Leader: st.address}, uint64(0)
 	var k counter.Status
