@@ -126,10 +126,10 @@ func away(t *testing.T, store server, ids *katsubushi.IDs, log *childprocess.Log
 	}
 	var err error
 	childprocess.Until(t, "the window ends", func() bool {
-		err = ask(20 * time.Millisecond)
-		return err != nil
+		err = ask(20 * time.Millisecond) // on a busy machine that is over before it asks, which tells nothing
+		return errors.Is(err, katsubushi.ErrUnready)
 	})
-	if !errors.Is(err, katsubushi.ErrUnready) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without a window: %v", err)
 	}
 	if ids.Err() == nil || ids.Status().Err == nil {

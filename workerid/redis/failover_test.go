@@ -100,7 +100,7 @@ func TestFailOverToAnUnheardExtension(t *testing.T) {
 		count := p.server.Do("HGET", p.key("stats"), "extend_ttl_success")
 		p.front.Answers(redistest.Hold)
 		p.advance(1000)
-		p.uncertain(d.tryExtend(soon))
+		p.uncertain(d.sendExtend(p.front))
 		p.server.Until("it is carried out", func() bool {
 			return p.server.Do("HGET", p.key("stats"), "extend_ttl_success") != count
 		})

@@ -146,7 +146,7 @@ func TestLateExtendAfterRelease(t *testing.T) {
 	d.acquire()
 	other := d.copied() // the same process over a new connection
 	p.Requests(redistest.Hold)
-	w.uncertain(d.tryExtend(soon))
+	w.uncertain(d.sendExtend(p))
 	if err := other.release(w.now()); err != nil {
 		t.Fatal(err)
 	}

@@ -206,6 +206,19 @@ func (d *daemon) acquire() workerid.Grant {
 func (d *daemon) tryExtend(timeout time.Duration) error {
 	ctx, cancel := within(timeout)
 	defer cancel()
+	return d.extendIn(ctx)
+}
+
+// sendExtend gives an extension up when it has come to the proxy: with a time, a busy machine might not even send it.
+func (d *daemon) sendExtend(p *redistest.Proxy) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p.Observe(func([]byte) { cancel() })
+	defer p.Observe(nil)
+	return d.extendIn(ctx)
+}
+
+func (d *daemon) extendIn(ctx context.Context) error {
 	r, err := d.Extend(ctx, []workerid.Grant{d.grant})
 	if err != nil {
 		return err
