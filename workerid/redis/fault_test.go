@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -252,6 +253,17 @@ func TestMassStart(t *testing.T) {
 	for i := range all {
 		all[i] = w.daemon()
 	}
+	var repeated atomic.Bool // some request, because Redis was late
+	acquire := func(d *daemon) error {
+		ctx, cancel := within(redislink.Patience)
+		defer cancel()
+		err := d.acquireIn(ctx)
+		if err == nil || certain(err) {
+			return err
+		}
+		repeated.Store(true)
+		return d.settleAcquire()
+	}
 	together := func(f func(d *daemon)) {
 		var wg sync.WaitGroup
 		for _, d := range all {
@@ -260,13 +272,13 @@ func TestMassStart(t *testing.T) {
 		wg.Wait()
 	}
 	together(func(d *daemon) {
-		if err := d.settleAcquire(); !errors.Is(err, workerid.ErrNoID) {
+		if err := acquire(d); !errors.Is(err, workerid.ErrNoID) {
 			t.Errorf("error is %v", err)
 		}
 	})
 	w.advance(long + 1)
 	together(func(d *daemon) {
-		if err := d.settleAcquire(); err != nil {
+		if err := acquire(d); err != nil {
 			t.Error(err)
 		}
 	})
@@ -280,7 +292,7 @@ func TestMassStart(t *testing.T) {
 		held[d.grant.Worker] = true
 	}
 	if s, err := w.pool().Stats(t.Context()); err != nil || len(held) != fleet || s.Held != fleet ||
-		s.GetIDSuccess != fleet || s.ClientIDCount != fleet {
+		!repeated.Load() && (s.GetIDSuccess != fleet || s.ClientIDCount != fleet) {
 		t.Errorf("%d worker ids for %d daemons: %+v, %v", len(held), fleet, s, err)
 	}
 }
@@ -438,10 +450,12 @@ func TestPoolOf3With5Daemons(t *testing.T) {
 				holds[d] = false
 				d.owner = workerid.NewOwner()
 			case holds[d] && (round+i)%13 == 0:
-				if err := d.release(w.now()); err != nil {
+				holds[d] = false
+				if err := d.release(w.now()); late(err) {
+					d.owner = workerid.NewOwner() // as after a crash
+				} else if err != nil {
 					t.Fatal(err)
 				}
-				holds[d] = false
 			case holds[d]:
 				d.extend()
 				served[d]++

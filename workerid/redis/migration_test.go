@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -145,12 +144,6 @@ func (m *migration) step() {
 		}
 		d.last = max(d.last, min(d.grant.Hi, d.c.Now()+1000)) // it issues up to a second ahead of its clock
 	}
-}
-
-// late reports whether Redis did not answer in time: on a busy machine that is one more thing that happens.
-func late(err error) bool {
-	timeout := net.Error(nil)
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // issue notes what a guest has issued meanwhile.

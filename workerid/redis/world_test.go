@@ -136,7 +136,72 @@ func (w *world) daemon(change ...func(*Config)) *daemon {
 	return &daemon{Store: s, world: w, owner: workerid.NewOwner()}
 }
 
-func (w *world) pool() *Pool {
+// late reports whether Redis did not answer in time.
+func late(err error) bool {
+	timeout := net.Error(nil)
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// unsent reports whether Redis was not connected in time.
+func unsent(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial" && dial.Timeout()
+}
+
+// again makes a call up to twelve times, while its error may be that of a busy machine, as a keeper and an operator do.
+func again(busy func(error) bool, call func() error) (err error) {
+	for range 12 {
+		if err = call(); !busy(err) {
+			break
+		}
+	}
+	return err
+}
+
+// An operator uses a pool, and tries again.
+type operator struct{ *Pool }
+
+func (o operator) List(ctx context.Context) (all []workerid.Lease, err error) {
+	err = again(late, func() (err error) {
+		all, err = o.Pool.List(ctx)
+		return err
+	})
+	return all, err
+}
+
+func (o operator) Stats(ctx context.Context) (s Stats, err error) {
+	err = again(late, func() (err error) {
+		s, err = o.Pool.Stats(ctx)
+		return err
+	})
+	return s, err
+}
+
+func (o operator) Release(ctx context.Context, worker uint64) (f workerid.Freed, err error) {
+	err = again(unsent, func() (err error) {
+		f, err = o.Pool.Release(ctx, worker)
+		return err
+	})
+	return f, err
+}
+
+func (o operator) ResetClock(ctx context.Context) (r ClockReset, err error) {
+	err = again(unsent, func() (err error) {
+		r, err = o.Pool.ResetClock(ctx)
+		return err
+	})
+	return r, err
+}
+
+func (o operator) initialise(ctx context.Context, how How) (result string, err error) {
+	err = again(unsent, func() (err error) {
+		result, err = o.Pool.initialise(ctx, how)
+		return err
+	})
+	return result, err
+}
+
+func (w *world) pool() operator {
 	w.Helper()
 	p, err := OpenPool(w.config)
 	if err != nil {
@@ -144,24 +209,16 @@ func (w *world) pool() *Pool {
 	}
 	w.fake(p.wire)
 	w.Cleanup(func() { p.Close() })
-	return p
+	return operator{p}
 }
 
 // init makes the pool without listening first.
 func (w *world) init(how How) string {
 	w.Helper()
-	var result string
-	w.server.Until("Redis is connected", func() bool {
-		var err error
-		result, err = w.pool().initialise(context.Background(), how)
-		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && dial.Timeout() {
-			return false // a busy machine; nothing was sent
-		}
-		if err != nil {
-			w.Fatalf("init %s: %v", how, err)
-		}
-		return true
-	})
+	result, err := w.pool().initialise(context.Background(), how)
+	if err != nil {
+		w.Fatalf("init %s: %v", how, err)
+	}
 	return result
 }
 
@@ -177,9 +234,22 @@ type daemon struct {
 	grant workerid.Grant
 }
 
+// tryAcquire acquires a worker id. With redislink.Patience it tries again while Redis is late.
 func (d *daemon) tryAcquire(timeout time.Duration) error {
-	ctx, cancel := within(timeout)
-	defer cancel()
+	return d.try(timeout, d.acquireIn)
+}
+
+// try makes a call within a time. If that is redislink.Patience, the call is meant to be answered.
+func (d *daemon) try(timeout time.Duration, call func(context.Context) error) error {
+	meant := func(err error) bool { return timeout == redislink.Patience && late(err) }
+	return again(meant, func() error {
+		ctx, cancel := within(timeout)
+		defer cancel()
+		return call(ctx)
+	})
+}
+
+func (d *daemon) acquireIn(ctx context.Context) error {
 	g, err := d.Acquire(ctx, workerid.Request{Owner: d.owner, Min: d.c.Min, Max: d.c.Max})
 	if err == nil || errors.Is(err, workerid.ErrUnconfirmed) {
 		if g.Owner != d.owner || g.Worker < d.c.Min || g.Worker > d.c.Max || g.Hi > max(d.redisNow()+d.terms.Lease, g.Lo-1) {
@@ -202,12 +272,8 @@ func (d *daemon) acquire() workerid.Grant {
 	return d.grant
 }
 
-// tryExtend lengthens the grant.
-func (d *daemon) tryExtend(timeout time.Duration) error {
-	ctx, cancel := within(timeout)
-	defer cancel()
-	return d.extendIn(ctx)
-}
+// tryExtend lengthens the grant. With redislink.Patience it tries again while Redis is late.
+func (d *daemon) tryExtend(timeout time.Duration) error { return d.try(timeout, d.extendIn) }
 
 // sendExtend gives an extension up when it has come to the proxy: with a time, a busy machine might not even send it.
 func (d *daemon) sendExtend(p *redistest.Proxy) error {
@@ -262,7 +328,7 @@ func (d *daemon) release(last int64) error {
 	ctx, cancel := within(redislink.Patience)
 	defer cancel()
 	err := d.Release(ctx, d.grant, last)
-	if err == nil {
+	if err == nil || late(err) { // then it may have been carried out
 		d.cut(d.grant.Worker, d.owner, last)
 	}
 	return err
