@@ -177,7 +177,8 @@ func (c *comparison) choosePeers() error {
 	}
 	if c.against != "" {
 		c.peers = append(c.peers,
-			peer{name: c.against, speech: "memcached", attach: &process{at: endpoint{via: overTCP, address: c.against}, pid: c.againstPID}})
+			peer{name: c.against, speech: "memcached", attach: &process{pid: c.againstPID,
+				at: endpoint{via: overTCP, address: c.against}}})
 	}
 	if len(c.peers) == 0 {
 		return errors.New("-servers: nothing to measure")

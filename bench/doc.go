@@ -48,10 +48,10 @@
 //
 // # What is checked
 //
-// Every byte of every answer, but of an HTTP head only the status and the length. An answer that is not exactly what the protocol asks for ends the run
-// and is shown. With -verify all ids of the servers that issue them are kept and must differ; a
-// duplicate is planted at the end to see that it would be found. That costs the generator several
-// nanoseconds for an id.
+// Every byte of every answer, but of an HTTP head only the status and the length. An answer that is not
+// exactly what the protocol asks for ends the run and is shown. With -verify all ids of the servers that
+// issue them are kept and must differ; a duplicate is planted at the end to see that it would be found.
+// That costs the generator several nanoseconds for an id.
 //
 // # One server
 //

@@ -21,8 +21,8 @@ func kayacPeer() peer {
 			return nil
 		}
 		_, port, _ := net.SplitHostPort(at.address) // it listens on all addresses
-		return []string{filepath.Join(dir, "kayac"), "-worker-id", "1023", "-sock", filepath.Join(dir, "kayac-"+port), "-http-port",
-			port, "-log-level", "error"}
+		return []string{filepath.Join(dir, "kayac"), "-worker-id", "1023", "-sock", filepath.Join(dir, "kayac-"+port),
+			"-http-port", port, "-log-level", "error"}
 	}}
 }
 

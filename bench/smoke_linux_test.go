@@ -84,7 +84,8 @@ func TestComparisonOfTheDaemon(t *testing.T) {
 	need(t, "memcached")
 	stdout, stderr,
 		err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes",
-		"c1,c64,pipelined,multiget,beside-four,many-names,beside-metrics,http,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
+		"c1,c64,pipelined,multiget,beside-four,many-names,beside-metrics,"+
+			"http,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
 			"uuid7,ulid,objectid,incr,incr-pipelined,resp,idle")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)

@@ -51,7 +51,8 @@ func TestConnectionsEndWithTheirWindow(t *testing.T) {
 		g := &generator{cpus: cpus, serverCPU: -1, base: time.Now(), warm: time.Millisecond, length: 10 * time.Millisecond,
 			driver: drv}
 		m := mode{dialect: "text", key: "id", conns: conns, depth: 1, keys: 1}
-		if _, err := g.window(load{mode: m, to: endpoint{via: overTCP, address: ln.Addr().String()}, speech: "memcached"}); err != nil {
+		to := endpoint{via: overTCP, address: ln.Addr().String()}
+		if _, err := g.window(load{mode: m, to: to, speech: "memcached"}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for range conns {
