@@ -7,9 +7,9 @@ import (
 	"runtime/metrics"
 )
 
-// leastHeap is the size of the heap, in bytes, below which garbage is not collected while the gRPC port
-// is open. Each call leaves some kilobytes of garbage, and little else is in the heap: without this Go
-// collects at 4 MB, which is most of what a call costs. It is memory that the daemon may hold in
+// leastHeap is the size of the heap, in bytes, below which garbage is not collected once the HTTP or the gRPC port
+// has been busy. Each request leaves some kilobytes of garbage, and little else is in the heap: without this Go
+// collects at 4 MB, which is most of what a call of gRPC costs. It is memory that the daemon may hold in
 // addition. GOMEMLIMIT goes before it.
 const leastHeap = 32 << 20
 

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -122,9 +123,7 @@ func (c *call) newDaemon() (*daemon.Daemon, error) {
 	for _, note := range slices.Concat(c.notes, c.unknown) {
 		c.Log.Warn(note)
 	}
-	if c.GRPCPort != 0 {
-		growHeap()
-	}
+	c.Busy = sync.OnceFunc(growHeap)
 	return daemon.New(c.Config)
 }
 

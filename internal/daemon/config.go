@@ -31,6 +31,9 @@ type Config struct {
 	// LogDropped returns how many lines Log has lost so far; nil = it loses none. Any goroutine may
 	// call it.
 	LogDropped func() uint64
+	// Busy is called a few times a second while the HTTP or the gRPC port has more than 1,000 requests a second; nil =
+	// nobody need know.
+	Busy func()
 
 	// Windows are the lanes and what records their windows. New fills in its Store, Peers and callbacks.
 	Windows

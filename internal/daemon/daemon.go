@@ -218,11 +218,11 @@ func (d *Daemon) newServices() {
 		HTTP: httpapi.Config{
 			Batch: d.names.Catalog.Batch, Declared: d.names.Catalog.Declares, Stats: d.observer.GeneralStats,
 			Ready: d.observer.Readiness, Notes: d.windows.Notes, Page: d.observer.Page(), Metrics: d.observer.Metrics(),
-			Runbook: d.observer.Runbook(),
+			Runbook: d.observer.Runbook(), Busy: d.busy,
 		},
 		GRPC: grpcapi.Config{
 			Batch: d.names.Catalog.Batch, Stats: d.observer.NineStats, Ready: d.observer.Ready,
-			Limits: d.front.Limits(), TLS: d.front.TLS, Busy: d.front.Busy,
+			Limits: d.front.Limits(), TLS: d.front.TLS, Busy: d.busy,
 		},
 		Admin: adminapi.Config{
 			Sequences: d.names.Sequences, Counters: d.c.Counters, Create: d.names.Create, Served: d.names.Served,
@@ -230,6 +230,14 @@ func (d *Daemon) newServices() {
 			Users:   d.front.Users, Log: d.c.Log,
 		},
 	})
+}
+
+// busy is told by the services that they are.
+func (d *Daemon) busy() {
+	d.front.Busy()
+	if d.c.Busy != nil {
+		d.c.Busy()
+	}
 }
 
 // Reload reads the certificate, the users and the names again. Open connections keep their

@@ -47,6 +47,11 @@ type connections struct {
 	accepting int            // listeners that may return another connection
 	local     bool           // a listener is on loopback
 	names     []string       // see knows; nil = all
+
+	busy     func()    // see Config.Busy
+	requests int       // of connections that were not evicted
+	counted  time.Time // when their number last was a multiple of busyRequests
+	told     time.Time // when busy was called
 }
 
 // A connection is one that was admitted. Its fields are guarded by connections.mu.
@@ -75,6 +80,11 @@ const (
 	settleTime = 100 * time.Millisecond
 	// refusalTime bounds each half of a refusal: until the request comes, and until the answer is taken.
 	refusalTime = 250 * time.Millisecond
+
+	// busy is told if busyRequests come within busyTime, at most once in busyPause.
+	busyRequests = 256
+	busyTime     = 256 * time.Millisecond
+	busyPause    = 200 * time.Millisecond
 )
 
 func newConnections(limit int, n *Counters) *connections {
@@ -99,8 +109,11 @@ func (l listener) Accept() (net.Conn, error) {
 		if err != nil && l.conns.accepted() {
 			return nil, http.ErrServerClosed
 		}
-		if err != nil || l.conns.admit(conn) {
-			return conn, err
+		if err != nil {
+			return nil, err
+		}
+		if lazily := newLazy(conn); l.conns.admit(lazily) {
+			return lazily, nil
 		}
 		l.conns.refuse(conn)
 	}
@@ -286,6 +299,7 @@ func (c *connections) place(conn net.Conn) bool {
 	n := c.at[conn]
 	if n != nil {
 		c.rouse(n)
+		c.count()
 	}
 	if n != nil && !n.asked {
 		n.asked = true
@@ -304,6 +318,19 @@ func (c *connections) place(conn net.Conn) bool {
 	return true
 }
 
+// count counts a request. c.mu is held.
+func (c *connections) count() {
+	if c.requests++; c.requests%busyRequests != 0 || c.busy == nil {
+		return
+	}
+	now := time.Now()
+	if now.Sub(c.counted) < busyTime && now.Sub(c.told) >= busyPause {
+		c.told = now
+		c.busy()
+	}
+	c.counted = now
+}
+
 type connectionKey struct{}
 
 // know is the server's ConnContext: requests know their connection.
@@ -318,8 +345,10 @@ func (c *connections) knows(host string) bool {
 	c.mu.Lock()
 	names, all := c.names, !c.local || c.names == nil
 	c.mu.Unlock()
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	if strings.Contains(host, ":") { // else it would cost an error
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
 	}
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 	if _, err := netip.ParseAddr(host); err == nil || all || host == "" || strings.EqualFold(host, "localhost") {

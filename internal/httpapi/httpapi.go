@@ -43,6 +43,8 @@ type Config struct {
 	Page     http.Handler           // /
 	Runbook  http.Handler           // /runbook; nil = there is none
 	Counters *Counters
+	// Busy is called a few times a second while there are more than 1,000 requests a second; nil = nobody need know.
+	Busy func()
 
 	// Login finds the users who may have ids; nil = no login is needed.
 	Login Login
@@ -68,7 +70,11 @@ type Server struct {
 }
 
 // NewServer makes the server; the caller gives it a listener and stops it.
-func NewServer(c Config) Server { return Limited(newHandler(c), c.MaxConnections, c.Counters, c.Log) }
+func NewServer(c Config) Server {
+	s := Limited(newHandler(c), c.MaxConnections, c.Counters, c.Log)
+	s.conns.busy = c.Busy
+	return s
+}
 
 // Limited makes a server of any handler. Its time-outs bound what a slow client can hold; see
 // connections for what becomes of more than maxConnections, and Config.Log.
@@ -138,10 +144,21 @@ func newHandler(c Config) http.Handler {
 		mux.Handle("GET /runbook", c.Runbook)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store") // an id is somebody's alone, and everything else is of this moment
+		w.Header()["Cache-Control"] = noStore // an id is somebody's alone, and everything else is of this moment
+		if r.Method == http.MethodGet && r.URL.Path == "/id" {
+			a.id(w, r) // nearly all ask for this, and the mux looks for long
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
+
+// The values of headers that answers with ids share. Nobody changes them.
+var (
+	noStore   = []string{"no-store"}
+	byAccept  = []string{"Accept"}
+	plainText = []string{"text/plain"}
+)
 
 type api struct{ Config }
 
@@ -156,7 +173,7 @@ func (a api) id(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"id":"%s"}`, ids[0])
 	default:
-		w.Header().Set("Content-Type", "text/plain")
+		w.Header()["Content-Type"] = plainText
 		io.WriteString(w, ids[0])
 	}
 }
@@ -225,7 +242,7 @@ func misplaced(w http.ResponseWriter, r *http.Request) bool {
 
 // admits says whether a request for ids may be answered, and answers it otherwise.
 func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
-	w.Header().Set("Vary", "Accept")
+	w.Header()["Vary"] = byAccept
 	if fromAnotherSite(r) {
 		http.Error(w, "requests from pages of other sites are refused", http.StatusForbidden)
 		return false
@@ -284,9 +301,11 @@ func (a api) mint(w http.ResponseWriter, r *http.Request, n int) (ids []string, 
 		return nil, false
 	}
 	a.Counters.IDs.Add(uint64(n))
+	ids = make([]string, 0, n)
+	var text [id.Room]byte
 	for _, run := range runs {
 		for i := range run.N {
-			ids = append(ids, string(run.Append(nil, i)))
+			ids = append(ids, string(run.Append(text[:0], i)))
 		}
 	}
 	return ids, true
