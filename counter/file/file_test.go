@@ -36,67 +36,147 @@ func reserve(t *testing.T, s *file.Store, n, lo, hi uint64) counter.Block {
 	return b
 }
 
-// A meddled disk lets something happen before one of its operations, once.
-type meddled struct {
-	*crashdisk.Disk
-	at string
-	do func()
+// A stopping disk is that of a process that is stopped before one of its operations while something else happens.
+type stopping struct {
+	durable.Disk
+	count, at int    // of the operations since at was set; the one before which it is stopped
+	meanwhile func() // what happens then
 }
 
-func (m *meddled) before(op string) {
-	if do := m.do; op == m.at && do != nil {
-		m.do = nil
-		do()
+func (s *stopping) step() {
+	if s.count++; s.count == s.at && s.at > 0 {
+		s.meanwhile()
 	}
 }
 
-func (m *meddled) Open(path string, create bool) (durable.File, error) {
-	if strings.HasSuffix(path, ".tmp") {
-		m.before("open")
-	}
-	return m.Disk.Open(path, create)
+func (s *stopping) Open(path string, create bool) (durable.File, error) {
+	s.step()
+	f, err := s.Disk.Open(path, create)
+	return &stoppingFile{f, s}, err
 }
 
-func (m *meddled) Rename(from, to string) error {
-	m.before("rename")
-	return m.Disk.Rename(from, to)
+func (s *stopping) Rename(from, to string) error {
+	s.step()
+	return s.Disk.Rename(from, to)
 }
 
-func (m *meddled) SyncDir(dir string) error {
-	m.before("syncdir")
-	return m.Disk.SyncDir(dir)
+func (s *stopping) Remove(path string) error {
+	s.step()
+	return s.Disk.Remove(path)
 }
 
-// Somebody deletes the lock in the middle of a write, and another daemon reserves before it is over.
+func (s *stopping) SyncDir(dir string) error {
+	s.step()
+	return s.Disk.SyncDir(dir)
+}
+
+type stoppingFile struct {
+	durable.File
+	s *stopping
+}
+
+func (f *stoppingFile) ReadAt(p []byte, off int64) (int, error) {
+	f.s.step()
+	return f.File.ReadAt(p, off)
+}
+
+func (f *stoppingFile) WriteAt(p []byte, off int64) (int, error) {
+	f.s.step()
+	return f.File.WriteAt(p, off)
+}
+
+func (f *stoppingFile) Is(path string) bool {
+	f.s.step()
+	return f.File.Is(path)
+}
+
+// A process is stopped anywhere in a reservation. Meanwhile somebody deletes the lock, or moves it away and back, and
+// another process reserves, which may be stopped too, until the first has ended. Either may have made the file, so that
+// it writes in place. No value is granted twice, and the sequence goes on.
 func TestLockDeleted(t *testing.T) {
-	for _, at := range []string{"open", "rename", "syncdir"} {
-		w := newWorld()
-		disk := &crashdisk.Disk{}
-		w.disk = disk
-		other := w.open(t)
-		define(t, other)
-		m := &meddled{Disk: disk, at: at}
-		w.disk = m
-		s := w.open(t)
-		var theirs counter.Block
-		m.do = func() {
-			if err := disk.Remove("orders.lock"); err != nil {
-				t.Fatal(err)
+	runs := 0
+	for _, made := range []string{"nobody", "this", "the other", "both in turn"} {
+		for _, moved := range []bool{false, true} {
+			for one, reached := 1, true; reached; one++ {
+				// The other one is not stopped, or is stopped anywhere.
+				for two, both := 0, true; both; two++ {
+					when := fmt.Sprintf("the file was made by %s; stopped at %d; moved: %v, the other stopped at %d", made, one,
+						moved, two)
+					reached, both = lockDeleted(t, when, made, one, moved, two)
+					both = moved && (both || two == 0)
+					runs++
+				}
 			}
-			theirs, _ = other.Reserve(ctx, odd.Name, 10)
-		}
-		ours, err := s.Reserve(ctx, odd.Name, 10)
-		if err == nil && theirs.Hi != 0 && ours.Lo <= theirs.Hi && theirs.Lo <= ours.Hi {
-			t.Errorf("at %s: %+v and %+v", at, ours, theirs)
-		}
-		if err == nil {
-			t.Errorf("at %s: %+v was granted without a lock", at, ours)
-		}
-		b, err := s.Reserve(ctx, odd.Name, 10)
-		if err != nil || b.Lo <= theirs.Hi {
-			t.Errorf("at %s: then %+v, %v after %+v", at, b, err, theirs)
 		}
 	}
+	t.Logf("%d runs", runs)
+}
+
+// lockDeleted returns which of the two were stopped.
+func lockDeleted(t *testing.T, when, made string, at int, moved bool, otherAt int) (one, two bool) {
+	w, disk := newWorld(), &crashdisk.Disk{}
+	w.disk = disk
+	define(t, w.open(t))
+	first, second := &stopping{Disk: disk}, &stopping{Disk: disk}
+	w.disk = first
+	this := w.open(t)
+	w.disk = second
+	other := w.open(t)
+	reserve := func(from *file.Store) {
+		if b, err := from.Reserve(ctx, odd.Name, 10); err == nil {
+			w.grant(t, when, b)
+		}
+	}
+	rename := func(from, to string) {
+		if err := disk.Rename(from, to); err != nil {
+			t.Error(when, err)
+		}
+	}
+	switch made {
+	case "both in turn":
+		reserve(this)
+		reserve(other)
+		reserve(this)
+	case "this":
+		reserve(this)
+	case "the other":
+		reserve(other)
+	}
+	goesOn, ended := make(chan struct{}), make(chan struct{})
+	first.count, first.at = 0, at
+	first.meanwhile = func() {
+		rename("orders.lock", "away")
+		waits := make(chan struct{})
+		second.count, second.at = 0, otherAt
+		second.meanwhile = func() {
+			close(waits)
+			<-goesOn
+		}
+		go func() {
+			defer close(ended)
+			reserve(other)
+		}()
+		select {
+		case <-waits:
+		case <-ended:
+		}
+		if moved {
+			rename("away", "orders.lock")
+		}
+	}
+	reserve(this)
+	close(goesOn)
+	if one = first.count >= at; one {
+		<-ended
+		two = otherAt > 0 && second.count >= otherAt
+	}
+	first.at, second.at = 0, 0
+	reserve(other)
+	before := len(w.had)
+	if reserve(this); len(w.had) == before {
+		t.Fatal(when, ": nothing is granted any more")
+	}
+	return one, two
 }
 
 // A process overwrites its own file in place, and nobody else's: the page cache may hide an error

@@ -28,6 +28,7 @@ type sequence struct {
 	lock   durable.File   // the same; nil otherwise
 	copies durable.Copies // its file is one that this process made, or nil
 	last   record         // what this process wrote to that file last without an error
+	under  string         // the lock, see durable.File.ID, that it had then
 	strict durable.File   // the lock of order=strict, held for life; nil = not held
 	// of timestamps: the clock may be wrong, see driver.Admit
 	doubted bool
@@ -76,22 +77,38 @@ func (d *driver) Lock(ctx context.Context, name string) (unlock func() error, er
 	}, nil
 }
 
-// write records r in place of found. Only who made the file, and wrote to it last, may overwrite it.
+// write records r in place of found. Only who made the file, and wrote to it last, may overwrite it, and only under the
+// same lock: while one was moved away, another process may be about to put its file there, and only a new file stops it.
 func (q *sequence) write(r, found *record) error {
-	how := q.copies.Update
-	if f := q.copies.File(); f == nil || !f.Is(q.path) || found == nil || *found != q.last {
+	how, lock := q.copies.Update, q.lock.ID()
+	if f := q.copies.File(); f == nil || !f.Is(q.path) || found == nil || *found != q.last || lock != q.under {
 		how = q.copies.Create
 		if err := q.copies.Close(); err != nil {
 			return err
 		}
 	}
+	q.under = lock
+	q.copies.Succeed = func() error { return q.still(found) }
 	if err := how(r.encode()); err != nil {
 		return err
 	}
-	if !q.locked() { // then others may have read the record before it was written
+	// Without the lock others may have read the record before it was written. One that was moved away may be back.
+	if !q.locked() || !q.copies.File().Is(q.path) {
 		return durable.ErrNotLocked
 	}
 	return nil
+}
+
+// still returns an error if the record is not the one that was found: nil stands for none, and for a damaged one.
+func (q *sequence) still(found *record) error {
+	now, _, err := q.read()
+	switch {
+	case err != nil && !counter.Certain(err):
+		return err
+	case now == found || now != nil && found != nil && *now == *found:
+		return nil
+	}
+	return errors.New("another process has written it meanwhile")
 }
 
 // takeLock waits for the lock until ctx ends.
