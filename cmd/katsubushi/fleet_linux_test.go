@@ -400,14 +400,19 @@ func (f *fleet) until(what string, is func() bool) {
 	}
 }
 
-// leaderOf returns the daemon that leads a name, or nil.
-func (f *fleet) leaderOf(name string) *fleetDaemon {
-	for _, d := range f.daemons {
-		if a := d.address(); a != "" && strings.Contains(f.showLeader(name), a) {
-			return d
+// leaderOf returns the daemon that leads a name, when etcd says that one does.
+func (f *fleet) leaderOf(name string) (leader *fleetDaemon) {
+	f.t.Helper()
+	await(f.t, "a daemon leads "+name, func() bool {
+		shown := f.showLeader(name)
+		for _, d := range f.daemons {
+			if a := d.address(); a != "" && strings.Contains(shown, a) {
+				leader = d
+			}
 		}
-	}
-	return nil
+		return leader != nil
+	})
+	return leader
 }
 
 // ledByOthers waits until somebody else leads every strict name.
@@ -436,6 +441,18 @@ func (f *fleet) demote(which string) error {
 		return fmt.Errorf("%w: %s", err, &stderr)
 	}
 	return nil
+}
+
+// mustDemote is demote, and again while etcd is too slow for it: what had no answer may have been carried out.
+func (f *fleet) mustDemote(which string) {
+	f.t.Helper()
+	err, tries := f.demote(which), 0
+	for ; err != nil && tooSlow(err.Error()) && tries < 50; tries++ {
+		err = f.demote(which)
+	}
+	if err != nil && (tries == 0 || tries == 50) {
+		f.t.Error(err)
+	}
 }
 
 // stop ends the clients, and says what they saw that must not be.

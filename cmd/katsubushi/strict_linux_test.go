@@ -21,9 +21,7 @@ func TestStrictFleet(t *testing.T) {
 	f.servedByAll("at first")
 	for range 2 {
 		moment := f.now()
-		if err := f.demote("all"); err != nil {
-			t.Error(err)
-		}
+		f.mustDemote("all")
 		f.served("after a demote")
 		t.Logf("the slowest request beside demoting all groups took %v", f.slowest(moment, f.now()))
 	}
@@ -31,9 +29,6 @@ func TestStrictFleet(t *testing.T) {
 	// A new process takes over from one that leads.
 	for tries := 0; f.upgrades == 0 && tries < 5; tries++ { // a busy machine may be too slow
 		d := f.leaderOf("orders")
-		if d == nil {
-			t.Fatalf("nobody leads: %s", f.showLeader("orders"))
-		}
 		d.upgrade(f)()
 		f.servedByAll("after an upgrade")
 	}
@@ -43,9 +38,6 @@ func TestStrictFleet(t *testing.T) {
 
 	// One is killed and another one stands still: the third leads everything.
 	killed := f.leaderOf("orders")
-	if killed == nil {
-		t.Fatalf("nobody leads: %s", f.showLeader("orders"))
-	}
 	i := slices.Index(f.daemons, killed)
 	stopped, left := f.daemons[(i+1)%3], f.daemons[(i+2)%3]
 	killed.end(t, syscall.SIGKILL)
@@ -92,15 +84,10 @@ func TestStrictDemote(t *testing.T) {
 		which := "all"
 		if i%3 == 1 {
 			d := f.leaderOf("orders")
-			if d == nil {
-				t.Fatalf("nobody leads: %s", f.showLeader("orders"))
-			}
 			which = d.address()
 		}
 		took := beside("demote", func() {
-			if err := f.demote(which); err != nil {
-				t.Error(err)
-			}
+			f.mustDemote(which)
 		})
 		if rounds > 3 && i%3 == 0 { // what this machine does to clients by itself
 			beside("time without a demote, as long", func() { time.Sleep(took) })
@@ -147,9 +134,6 @@ func TestStrictKills(t *testing.T) {
 	var times []time.Duration
 	for range 10 {
 		d := f.leaderOf("orders")
-		if d == nil {
-			t.Fatalf("nobody leads: %s", f.showLeader("orders"))
-		}
 		d.end(t, syscall.SIGKILL)
 		times = append(times, f.served("after a kill"))
 		d.launch(t)
