@@ -95,6 +95,8 @@ func bars() []bar {
 			most: true, limit: limits(0.85, none, none)},
 		{what: "strict order pipelined on the leader, 64 connections, cost against a free sequence",
 			value: cost("strict-pipelined", "free-pipelined", ""), unit: "x", most: true, limit: all(1.05)},
+		{what: "timestamps pipelined on the leader, 64 connections, cost against own get id",
+			value: cost("timestamps-pipelined", "snowflake-pipelined", ""), unit: "x", most: true, limit: all(1.15)},
 		{
 			what:  "strict order through a follower, 64 connections, thousands of requests a second",
 			value: func(r *results, server string) float64 { return r.of(cell{"follower", server}, sample.rate) / 1000 },

@@ -6,7 +6,7 @@ import (
 )
 
 // fleetNames are the names that the daemons of a fleet declare.
-var fleetNames = []string{"orders", "tickets"}
+var fleetNames = []string{"orders", "tickets", "tx"}
 
 // startFleet starts an etcd of one member and two daemons, and returns one with the given role. The
 // first daemon leads all sequences in strict order: it is there before the other one, and nobody takes
@@ -55,7 +55,7 @@ func (p peer) startMember(etcd endpoint, cpu int, dir string) (*process, error) 
 		return nil, err
 	}
 	argv := append(p.command(at, 0, dir), "-counters", "etcd://"+etcd.address+"?ns=bench", "-max-wait", "1m", "-generator",
-		"orders sequence; tickets sequence order=strict")
+		"orders sequence; tickets sequence order=strict; tx snowflake layout=katsubushi order=strict node=1023")
 	pr, err := launch(argv, at, cpu, dir)
 	if err != nil {
 		return nil, err

@@ -117,6 +117,9 @@ func modes() []mode {
 			role: leads},
 		{name: "strict-pipelined", title: "get of a sequence in strict order from its leader, 16 pipelined x 64 connections",
 			depth: 16, key: "tickets", role: leads},
+		{name: "snowflake-pipelined", title: "get id, 16 pipelined x 64 connections", depth: 16, role: leads},
+		{name: "timestamps-pipelined", title: "get of a timestamp in strict order from its leader, " +
+			"16 pipelined x 64 connections", depth: 16, key: "tx", role: leads},
 		{name: "leader", title: "get of a sequence in strict order from its leader, 64 connections", key: "tickets",
 			role: leads},
 		{name: "follower", title: "get of a sequence in strict order through a follower, 64 connections", key: "tickets",

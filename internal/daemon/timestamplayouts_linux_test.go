@@ -87,7 +87,10 @@ func TestTimestampsOfEveryLayout(t *testing.T) {
 	for _, a := range all {
 		a.conn = dial(t, address)
 		a.r = bufio.NewReader(a.conn)
-		most := int(min(a.layout.InRow(time.Second), id.MaxReserve))
+		most := 1 << a.layout.SequenceBits
+		if l := a.layout; l.WorkerLow || l.WorkerHigh || l.WorkerBits == 0 { // the ticks of the run-ahead
+			most = min(most*int(max(1, 1000/l.Unit)), id.MaxReserve)
+		}
 		for _, n := range []int{1, 2, most, 1} {
 			a.ask(n)
 		}
