@@ -84,6 +84,69 @@ func (c *takers) failed() bool {
 	return len(c.errs) > 0
 }
 
+// A rising is the timestamps that clients take, ranges of them: each above all that was answered before it was asked
+// for.
+type rising struct{ last atomic.Uint64 }
+
+// take asks for n in a row.
+func (s *rising) take(conn net.Conn, in *bufio.Reader, n uint64) error {
+	before := s.last.Load()
+	fmt.Fprintf(conn, "incr %s %d\r\n", timestamps, n)
+	says, _ := in.ReadString('\n')
+	v, err := strconv.ParseUint(strings.TrimSpace(says), 10, 64)
+	if err != nil || v-(n-1) <= before {
+		return fmt.Errorf("%q after %d", says, before)
+	}
+	for was := s.last.Load(); v > was && !s.last.CompareAndSwap(was, v); was = s.last.Load() {
+	}
+	return nil
+}
+
+// ahead returns how far the largest is ahead of the clock.
+func (s *rising) ahead() time.Duration {
+	return time.Until(generator.Katsubushi().Decompose(s.last.Load()).Time)
+}
+
+// TestAMillionTimestampsASecond: one name issues as many for ten minutes, and its ids stay near the clock.
+func TestAMillionTimestampsASecond(t *testing.T) {
+	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
+		t.Skip("KATSUBUSHI_SOAK=1 runs it: it takes ten minutes")
+	}
+	t.Parallel()
+	const lasts, clients, inRow, every = 10 * time.Minute, 10, 1000, 10 * time.Millisecond
+	p := start(t, "-worker-id", "1", "-counters", etcdtest.URL(t, etcdtest.Start(t)), "-max-wait", "1m",
+		"-name", timestamps+" snowflake layout=katsubushi order=strict node=1023")
+	var ids rising
+	var farthest, answers atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		all.Go(func() {
+			conn := dial(t, "tcp", p.Addr())
+			defer conn.Close()
+			conn.SetDeadline(began.Add(2 * lasts))
+			in := bufio.NewReader(conn)
+			for i := time.Duration(1); time.Since(began) < lasts; i++ {
+				if err := ids.take(conn, in, inRow); err != nil {
+					t.Error(err)
+					return
+				}
+				answers.Add(1)
+				ahead := int64(ids.ahead())
+				for was := farthest.Load(); ahead > was && !farthest.CompareAndSwap(was, ahead); was = farthest.Load() {
+				}
+				time.Sleep(time.Until(began.Add(i * every)))
+			}
+		})
+	}
+	all.Wait()
+	ahead := time.Duration(farthest.Load())
+	t.Logf("%.0f ids a second, at most %v ahead of the clock", float64(answers.Load()*inRow)/time.Since(began).Seconds(), ahead)
+	if ahead > time.Second {
+		t.Error("they are farther than a second")
+	}
+}
+
 // TestTimestampsAfterAWrongClock: a daemon whose clock is ahead leads alone, so its ids are ahead too. When two with
 // right clocks have come, it is not ready and leads no more. Under as many requests as there can be, its ids are less
 // than a second from the clock again within ten times of what they were.
@@ -93,13 +156,12 @@ func TestTimestampsAfterAWrongClock(t *testing.T) {
 	}
 	t.Parallel()
 	const wrong = 20 * time.Second
-	url, layout := etcdtest.URL(t, etcdtest.Start(t)), generator.Katsubushi()
+	url := etcdtest.URL(t, etcdtest.Start(t))
 	args := func(worker int) []string {
 		return []string{"-worker-id", strconv.Itoa(worker), "-counters", url, "-max-wait", "1m",
 			"-name", timestamps + " snowflake layout=katsubushi order=strict node=1023"}
 	}
-	var last atomic.Uint64 // that any client has
-	largest := func() time.Duration { return time.Until(layout.Decompose(last.Load()).Time) }
+	var ids rising
 	over, failed := make(chan struct{}), make(chan error, 100)
 	var all sync.WaitGroup
 	ask := func(p *process) { // for whole ticks, as fast as they are answered
@@ -112,22 +174,16 @@ func TestTimestampsAfterAWrongClock(t *testing.T) {
 					return
 				default:
 				}
-				before := last.Load()
-				fmt.Fprintf(conn, "incr %s 4096\r\n", timestamps)
-				says, _ := in.ReadString('\n')
-				v, err := strconv.ParseUint(strings.TrimSpace(says), 10, 64)
-				if err != nil || v-4095 <= before {
-					failed <- fmt.Errorf("%q after %d", says, before)
+				if err := ids.take(conn, in, 4096); err != nil {
+					failed <- err
 					return
-				}
-				for was := last.Load(); v > was && !last.CompareAndSwap(was, v); was = last.Load() {
 				}
 			}
 		})
 	}
 	first := startShifted(t, wrong, args(1)...)
 	ask(first)
-	await(t, "its ids are ahead", func() bool { return largest() > wrong-time.Second })
+	await(t, "its ids are ahead", func() bool { return ids.ahead() > wrong-time.Second })
 	right := []*process{start(t, args(2)...), start(t, args(3)...)}
 	for _, p := range right {
 		ask(p)
@@ -137,10 +193,10 @@ func TestTimestampsAfterAWrongClock(t *testing.T) {
 		out, _ := exec.Command(binary, "name", "show", timestamps, "-json", "-counters", url).Output()
 		return bytes.Contains(out, []byte(right[0].Addr())) || bytes.Contains(out, []byte(right[1].Addr()))
 	})
-	began, was := time.Now(), largest()
-	for largest() >= time.Second && len(failed) == 0 {
+	began, was := time.Now(), ids.ahead()
+	for ids.ahead() >= time.Second && len(failed) == 0 {
 		if time.Since(began) > 10*was {
-			t.Fatalf("ids that were %v ahead are %v ahead after %v", was, largest(), time.Since(began))
+			t.Fatalf("ids that were %v ahead are %v ahead after %v", was, ids.ahead(), time.Since(began))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -105,7 +105,7 @@ func TestTimestampsOfEveryLayout(t *testing.T) {
 }
 
 // A fleet comes from March or from PD: its ids go on above the last one of those, even if that is ahead of the clock,
-// and none comes twice.
+// and none comes twice: before a client has asked this daemon, and afterwards, when it has a block.
 func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 	for _, text := range marchAndPD {
 		t.Run(text, func(t *testing.T) {
@@ -113,25 +113,28 @@ func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 			d, address := run(t, func(c *Config) {
 				c.MaxWait, c.Counters.Dir, c.AnyDisk, c.Definitions = patience, t.TempDir(), true, line
 			})
-			// As March or PD made it: the parts behind each other, of a clock that is ahead.
-			tick := uint64((time.Now().UnixMilli() + 20_000 - l.Epoch) / l.Unit)
-			theirs := tick<<l.SequenceBits | 5
-			switch {
-			case l.WorkerHigh:
-				theirs |= 3 << (l.TimeBits + l.SequenceBits)
-			case l.WorkerLow:
-				theirs = theirs<<l.WorkerBits | 3
-			case l.WorkerBits > 0:
-				theirs = (tick<<l.WorkerBits|3)<<l.SequenceBits | 5
-			}
-			status, answer := d.administer(t, fmt.Sprintf("POST /generators/tx/raise?at_least=%d", theirs+1))
-			if status != 200 {
-				t.Fatal(status, answer)
-			}
-			a := &asker{t: t, conn: dial(t, address), name: "tx", layout: l, last: theirs}
+			a := &asker{t: t, conn: dial(t, address), name: "tx", layout: l}
 			a.r = bufio.NewReader(a.conn)
-			for range 50 {
-				a.ask(10)
+			for _, ahead := range []int64{20_000, 30_000} {
+				// As March or PD made it: the parts behind each other, of a clock that is ahead.
+				tick := uint64((time.Now().UnixMilli() + ahead - l.Epoch) / l.Unit)
+				last := tick<<l.SequenceBits | 5
+				switch {
+				case l.WorkerHigh:
+					last |= 3 << (l.TimeBits + l.SequenceBits)
+				case l.WorkerLow:
+					last = last<<l.WorkerBits | 3
+				case l.WorkerBits > 0:
+					last = (tick<<l.WorkerBits|3)<<l.SequenceBits | 5
+				}
+				status, answer := d.administer(t, fmt.Sprintf("POST /generators/tx/raise?at_least=%d", last+1))
+				if status != 200 {
+					t.Fatal(status, answer)
+				}
+				a.last = last
+				for range 50 {
+					a.ask(10)
+				}
 			}
 		})
 	}
