@@ -141,7 +141,8 @@ func TestAMillionTimestampsASecond(t *testing.T) {
 	}
 	all.Wait()
 	ahead := time.Duration(farthest.Load())
-	t.Logf("%.0f ids a second, at most %v ahead of the clock", float64(answers.Load()*inRow)/time.Since(began).Seconds(), ahead)
+	rate := float64(answers.Load()*inRow) / time.Since(began).Seconds()
+	t.Logf("%.0f ids a second, at most %v ahead of the clock", rate, ahead)
 	if ahead > time.Second {
 		t.Error("they are farther than a second")
 	}
