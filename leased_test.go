@@ -101,8 +101,9 @@ func TestLeased(t *testing.T) {
 			}
 			b.Close()
 			leases, err := admin.List(t.Context())
-			// What was given back has no owner, and is in use until the time of its last id has passed.
-			held := slices.DeleteFunc(leases, func(l workerid.Lease) bool { return l.Owner == "" })
+			// What was given back has no owner, and is in use until the time of its last id has passed. A store that is
+			// too late, on a busy machine, lets leases end.
+			held := slices.DeleteFunc(leases, func(l workerid.Lease) bool { return l.Owner == "" || !l.Using })
 			if err != nil || len(held) != 1 || held[0].Worker != a.Status().Workers()[0] {
 				t.Errorf("held after one of two was closed: %v, %v", held, err)
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a condition may take to come true before a test fails.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // A Log keeps what programs write, or a logger of this one. It may be read meanwhile.
 type Log struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a condition may take to come true before a test fails.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // A Server is a database server, or none while it is killed. Its socket's name stays the same.
 type Server struct {

@@ -241,7 +241,10 @@ func (d *daemon) tryAcquire(timeout time.Duration) error {
 
 // try makes a call within a time. If that is redislink.Patience, the call is meant to be answered.
 func (d *daemon) try(timeout time.Duration, call func(context.Context) error) error {
-	meant := func(err error) bool { return timeout == redislink.Patience && late(err) }
+	meant := func(err error) bool {
+		skewed := d.real && errors.Is(err, workerid.ErrSkew) // an answer so late that it does not tell the time
+		return timeout == redislink.Patience && (late(err) || skewed)
+	}
 	return again(meant, func() error {
 		ctx, cancel := within(timeout)
 		defer cancel()
