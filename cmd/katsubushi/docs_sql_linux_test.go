@@ -71,11 +71,11 @@ func TestSetUpOfTheDocs(t *testing.T) {
 			server.Do(t, setUp)
 			url := c.url + server.Socket
 			for _, command := range []string{"create orders sequence start=7", "raise orders 70", "show orders", "list"} {
-				var o, e bytes.Buffer
 				args := append([]string{"name"}, strings.Fields(command)...)
-				if code := run(append(args, "-counters", url, "-counters-password-file", file, "-state-any-disk"), variables{}, &o,
-					&e); code != exitOK || !strings.Contains(o.String(), "orders") {
-					t.Fatal(code, o.String(), e.String())
+				code, out, errs, _ := patiently(variables{}, append(args, "-counters", url, "-counters-password-file", file,
+					"-state-any-disk")...)
+				if code != exitOK || !strings.Contains(out, "orders") {
+					t.Fatal(code, out, errs)
 				}
 			}
 		})

@@ -143,10 +143,7 @@ func TestProcessFleetOfLeaders(t *testing.T) {
 	t.Parallel()
 	url := etcdtest.URL(t, etcdtest.Start(t))
 	pool := []string{"-store", url, "-lease=20s", "-max-skew=1s", "-min-worker-id=31", "-max-worker-id=39"}
-	var out strings.Builder
-	if code := run(append([]string{"lease", "init", "-how=new"}, pool...), variables{}, &out, &out); code != exitOK {
-		t.Fatal(out.String())
-	}
+	printed(t, append([]string{"lease", "init", "-how=new"}, pool...)...)
 	all := append(slices.Clone(pool), "-counters", url, "-generator",
 		"orders sequence order=strict; items sequence order=strict")
 	a := launch(t, append(slices.Clone(all), "-http-port", freePort(t), "-http-bind", "127.0.0.1")...)

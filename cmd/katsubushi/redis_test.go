@@ -209,17 +209,15 @@ func TestLeaseWithNumbers(t *testing.T) {
 			t.Errorf("lease replicas %d: %+v", n, r)
 		}
 	}
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"lease", "release", "-redis", url, "5"}, environment(), &stdout, &stderr); code != exitOK ||
-		stdout.String() != "free already: nobody has it\n" {
-		t.Errorf("exit code %d: %s%s", code, &stdout, &stderr)
+	code, stdout, stderr, _ := patiently(environment(), "lease", "release", "-redis", url, "5")
+	if code != exitOK || stdout != "free already: nobody has it\n" {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"},
 		{"lease", "release", "1024", "-redis", url}} {
-		var stderr bytes.Buffer
-		if code := run(args, environment(), nil, &stderr); code != exitFailure ||
-			!strings.Contains(stderr.String(), "the pool has no worker id 1024") {
-			t.Errorf("%q: exit code %d: %s", args, code, &stderr)
+		code, _, stderr, _ := patiently(environment(), args...)
+		if code != exitFailure || !strings.Contains(stderr, "the pool has no worker id 1024") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,9 +28,8 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	flags := []string{"-counters", "redis://counting@" + s.Addr() + "/0?ns=shop", "-counters-password-file", password}
 	generator := func(want int, contains string, args ...string) {
 		t.Helper()
-		var out, errs bytes.Buffer
-		code := run(append(append([]string{"name"}, args...), flags...), variables{}, &out, &errs)
-		if all := out.String() + errs.String(); code != want || !strings.Contains(all, contains) ||
+		code, out, errs, _ := patiently(variables{}, append(append([]string{"name"}, args...), flags...)...)
+		if all := out + errs; code != want || !strings.Contains(all, contains) ||
 			strings.Contains(all, "hush") {
 			t.Fatalf("%v: %d, %s", args, code, all)
 		}
