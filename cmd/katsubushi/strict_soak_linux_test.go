@@ -89,21 +89,25 @@ func ask(t *testing.T, address, request string, connections int, pause, lasts ti
 func TestStrictThroughAFollower(t *testing.T) {
 	soakOnly(t)
 	f := startFleet(t, 1, 2)
-	const name = "orders"
 	f.ask(1, 0)
 	f.served("at first")
 	close(f.over)
 	f.clients.Wait()
-	leads := f.leaderOf(name)
-	follows := f.daemons[(slices.Index(f.daemons, leads)+1)%2]
-	for range 5 {
-		direct := ask(t, leads.address(), "get "+name+"\r\n", 64, 0, 3*time.Second)
-		through := ask(t, follows.address(), "get "+name+"\r\n", 64, 0, 3*time.Second)
-		t.Logf("leader   %v", direct)
-		t.Logf("follower %v; p50 is %.2f times the leader's, p99 %.2f times", through,
-			float64(through.at(0.5))/float64(direct.at(0.5)), float64(through.at(0.99))/float64(direct.at(0.99)))
-		if direct.refused+through.refused > 0 {
-			t.Error("somebody was refused")
+	for _, name := range []string{"orders", timestamps} {
+		leads := f.leaderOf(name)
+		if leads == nil {
+			t.Fatal("nobody leads")
+		}
+		follows := f.daemons[(slices.Index(f.daemons, leads)+1)%2]
+		for range 5 {
+			direct := ask(t, leads.address(), "get "+name+"\r\n", 64, 0, 3*time.Second)
+			through := ask(t, follows.address(), "get "+name+"\r\n", 64, 0, 3*time.Second)
+			t.Logf("%s, leader   %v", name, direct)
+			t.Logf("%s, follower %v; p50 is %.2f times the leader's, p99 %.2f times", name, through,
+				float64(through.at(0.5))/float64(direct.at(0.5)), float64(through.at(0.99))/float64(direct.at(0.99)))
+			if direct.refused+through.refused > 0 {
+				t.Error("somebody was refused")
+			}
 		}
 	}
 }

@@ -115,17 +115,18 @@ func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 			})
 			a := &asker{t: t, conn: dial(t, address), name: "tx", layout: l}
 			a.r = bufio.NewReader(a.conn)
-			for _, ahead := range []int64{20_000, 30_000} {
+			for i, ahead := range []int64{20_000, 30_000} {
 				// As March or PD made it: the parts behind each other, of a clock that is ahead.
 				tick := uint64((time.Now().UnixMilli() + ahead - l.Epoch) / l.Unit)
-				last := tick<<l.SequenceBits | 5
+				sequence := uint64(4 + i)
+				last := tick<<l.SequenceBits | sequence
 				switch {
 				case l.WorkerHigh:
 					last |= 3 << (l.TimeBits + l.SequenceBits)
 				case l.WorkerLow:
 					last = last<<l.WorkerBits | 3
 				case l.WorkerBits > 0:
-					last = (tick<<l.WorkerBits|3)<<l.SequenceBits | 5
+					last = (tick<<l.WorkerBits|3)<<l.SequenceBits | sequence
 				}
 				status, answer := d.administer(t, fmt.Sprintf("POST /generators/tx/raise?at_least=%d", last+1))
 				if status != 200 {
