@@ -97,7 +97,6 @@ func (e *election) takePart() {
 	e.ended = make(chan error, 1)
 	e.runner.Store(r)
 	e.of.given.Log.Info("takes part in the election of leaders for sequences", "address", e.address, "id", e.id)
-	go func() { e.ended <- r.Run(ctx) }()
 	if e.address == "" {
 		level := slog.LevelWarn
 		if e.of.given.Unreachable { // it listens, so it was meant to lead
@@ -105,8 +104,9 @@ func (e *election) takePart() {
 		}
 		e.of.given.Log.Log(ctx, level,
 			"this daemon leads no sequence, because the others cannot reach it: give -redis-port or -advertise")
-		e.others.Go(func() { r.Stop(ctx) })
+		r.Stop(ctx) // before it leads anything, so this does not wait
 	}
+	go func() { e.ended <- r.Run(ctx) }()
 	e.others.Go(func() { e.meetDemands(ctx, r) })
 	e.others.Go(func() { e.watch(ctx) })
 }
