@@ -2,28 +2,22 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
@@ -292,106 +286,6 @@ func TestUnknownNamesOfADaemon(t *testing.T) {
 	}
 }
 
-// logged keeps the lines of a log that are about generators, and passes all on.
-type logged struct {
-	slog.Handler
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l *logged) Handle(ctx context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
-		return true
-	})
-	if strings.Contains(line, "name") && !strings.HasPrefix(line, "INFO engine") {
-		l.mu.Lock()
-		l.lines = append(l.lines, line)
-		l.mu.Unlock()
-	}
-	return l.Handler.Handle(ctx, r)
-}
-
-// take returns the lines since the last take.
-func (l *logged) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer func() { l.lines = nil }()
-	return strings.Join(l.lines, "\n")
-}
-
-func TestReloadOfNames(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "names")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("a uuid7\n")
-	log := new(logged)
-	d, address := run(t, func(c *Config) {
-		c.Definitions, c.DefinitionsFile = "f ulid", file
-		log.Handler = c.Log.Handler()
-		c.Log = slog.New(log)
-	})
-	c := dial(t, address)
-	r := bufio.NewReader(c)
-	kindsNow := func() (got string) {
-		for _, key := range strings.Fields("a b c f") {
-			fmt.Fprintf(c, "get %s\r\n", key)
-			got += fmt.Sprint(len(values(t, r, []string{key}, false)[0]), " ")
-		}
-		return got
-	}
-	for _, step := range []struct{ text, log, kinds string }{
-		{"a uuid7\nb objectid\n", "INFO name definition=b objectid\nINFO reloaded what=names", "36 24 19 26 "},
-		{"b uuid4\na uuid7\nc ulid\nx\nc uuid4\n",
-			`ERROR not reloaded, the old one stays in force what=names error=line 1: "b uuid4" is not what is served as ` +
-				`"b objectid": to change it, restart the daemon` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=names error=line 4: "x": a kind must follow the ` +
-				`name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=names error=line 5: "c" is declared already, by line 3`,
-			"36 24 19 26 "},
-		{"f uuid4\n",
-			`ERROR not reloaded, the old one stays in force what=names error=line 1: "f uuid4" is not what is served as ` +
-				`"f ulid": to change it, restart the daemon` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=names error=line 1: "f" is declared already, by "f ulid"`,
-			"36 24 19 26 "},
-		{"", "WARN a name is no longer in the file: it is served until the daemon stops name=a\n" +
-			"WARN a name is no longer in the file: it is served until the daemon stops name=b\nINFO reloaded " +
-			"what=names", "36 24 19 26 "},
-		{"c ulid # again\n", "WARN a name is no longer in the file: it is served until the daemon stops name=a\n" +
-			"WARN a name is no longer in the file: it is served until the daemon stops name=b\nINFO name " +
-			"definition=c ulid\nINFO reloaded what=names", "36 24 26 26 "},
-	} {
-		write(step.text)
-		d.Reload()
-		if got := log.take(); got != step.log {
-			t.Errorf("%q is logged as\n%s\nwant\n%s", step.text, got, step.log)
-		}
-		if got := kindsNow(); got != step.kinds {
-			t.Errorf("after %q the ids have the lengths %s, want %s", step.text, got, step.kinds)
-		}
-	}
-	os.Remove(file)
-	d.Reload()
-	if got := log.take(); !strings.HasPrefix(got,
-		"ERROR not reloaded, the old one stays in force what=names error=open "+file) || kindsNow() != "36 24 26 26 " {
-		t.Error(got)
-	}
-	var all []string
-	for _, g := range d.names.Catalog.Names() {
-		all = append(all, g.String())
-	}
-	if !slices.Equal(all, []string{"f ulid", "a uuid7", "b objectid", "c ulid"}) {
-		t.Errorf("%q", all)
-	}
-}
-
 // waiting is a kind whose only id comes later.
 type waiting struct{ ready atomic.Bool }
 
@@ -439,31 +333,21 @@ func TestEverybodyIsWoken(t *testing.T) {
 	})
 }
 
-func TestDefinitionsThatADaemonCannotServe(t *testing.T) {
-	for _, c := range []struct {
-		change func(*Config)
-		want   string
-	}{
-		{func(c *Config) {
-			c.Definitions = "a sequence"
-		}, `Definitions: "a sequence": there is no place to record it: give -state-dir DIRECTORY`},
-		{func(c *Config) {
-			c.Layout, c.Definitions = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1,
-				SequenceBits: 60}, "a objectid"
-		}, `Definitions: "a objectid": generator: 1 worker + 60 sequence bits: objectid has 54 for both`},
-		{func(c *Config) {
-			c.WorkerIDs, c.Definitions = []uint64{3, 40}, "a snowflake layout=js53"
-		}, `Definitions: "a snowflake layout=js53": worker ids go up to 40: layout js53 has 0 to 31`},
-		{func(c *Config) {
-			c.MaxRunAhead, c.Definitions = 0, "a snowflake layout=sonyflake"
+// TestWhatADefinitionMustFit: the daemon's own layout, run-ahead and worker ids.
+func TestWhatADefinitionMustFit(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"worker ids go up to 40": func(c *Config) { c.WorkerIDs = []uint64{3, 40} },
+		"worker ids go up to 41": func(c *Config) {
+			c.WorkerIDs, c.Store.URL = nil, "redis://127.0.0.1:1"
+			c.Store.Max = 41
 		},
-			`Definitions: "a snowflake layout=sonyflake": issuer: ids of layout sonyflake beside katsubushi need a run-ahead ` +
-				`of at least 22ms, not 0s`},
+		"need a run-ahead of at least": func(c *Config) { c.MaxRunAhead = 0 },
+		"objectid has 54 for both":     func(c *Config) { c.Layout.TimeBits, c.Layout.SequenceBits = 2, 51 },
 	} {
-		cfg := testConfig()
-		c.change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
+		c := testConfig()
+		c.Definitions = "a snowflake layout=js53; b snowflake layout=sonyflake; c objectid"
+		if change(&c); !strings.Contains(fmt.Sprint(c.Validate()), want) {
+			t.Errorf("%v, want %s", c.Validate(), want)
 		}
 	}
 }

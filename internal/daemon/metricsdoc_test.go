@@ -152,6 +152,7 @@ func leadAll(t *testing.T, d *Daemon) {
 	place := at(reflect.ValueOf(d.names).Elem(), "sequences", "election")
 	place.Set(reflect.New(place.Type().Elem()))
 	election := place.Elem()
+	at(election, "of").Set(reflect.ValueOf(d.names))
 	runnerOf(d).Store(r)
 	known := at(election, "known")
 	known.Set(reflect.MakeMap(known.Type()))

@@ -185,24 +185,27 @@ func TestPageShowsLatencyAndEvents(t *testing.T) {
 
 // TestAFailedReloadIsShown: until one succeeds.
 func TestAFailedReloadIsShown(t *testing.T) {
-	auth := filepath.Join(t.TempDir(), "auth")
-	write := func(text string) {
-		if err := os.WriteFile(auth, []byte(text), 0o600); err != nil {
+	auth, names := filepath.Join(t.TempDir(), "auth"), filepath.Join(t.TempDir(), "names")
+	write := func(users, definitions string) {
+		if err := errors.Join(os.WriteFile(auth, []byte(users), 0o600),
+			os.WriteFile(names, []byte(definitions), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("katsu:bushi\n")
-	d, _ := run(t, func(c *Config) { c.AuthFile = auth })
-	for _, c := range []struct {
-		text  string
-		wrong bool
-	}{{"no colon\n", true}, {"katsu:other\n", false}} {
-		write(c.text)
+	write("katsu:bushi\n", "a uuid7\n")
+	d, _ := run(t, func(c *Config) { c.AuthFile, c.DefinitionsFile = auth, names })
+	for _, c := range []struct{ users, names, wrong string }{
+		{"no colon\n", "a uuid7\n", "users: "}, {"katsu:other\n", "a ulid\n", "names: "}, {"katsu:other\n", "b ulid\n", ""},
+	} {
+		write(c.users, c.names)
 		d.Reload()
 		got := d.observer.View().NotReloaded
-		if (len(got) > 0) != c.wrong || c.wrong && !strings.HasPrefix(got[0], "users: ") {
-			t.Errorf("after a reload of %q the page shows %q", c.text, got)
+		if (len(got) > 0) != (c.wrong != "") || len(got) > 0 && !strings.HasPrefix(got[0], c.wrong) {
+			t.Errorf("after a reload of %q and %q the page shows %q", c.users, c.names, got)
 		}
+	}
+	if !d.names.Catalog.Declares([]byte("b")) {
+		t.Error("a name that is new is not served")
 	}
 }
 

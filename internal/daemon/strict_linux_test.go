@@ -10,20 +10,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // figure returns a number of `stats generators`.
@@ -269,142 +271,28 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 	return true
 }
 
-// An overhearing handler tells when the log has a line about two daemons with one address.
-type overhearing struct {
-	slog.Handler
-	told chan bool
-}
-
-func (o overhearing) Handle(ctx context.Context, r slog.Record) error {
-	if strings.HasPrefix(r.Message, "another daemon has the address of this one") ||
-		r.Level == slog.LevelError && strings.HasPrefix(r.Message, "this daemon leads no sequence") {
-		o.told <- true
-	}
-	return o.Handler.Handle(ctx, r)
-}
-
-func (o overhearing) Enabled(context.Context, slog.Level) bool { return true }
-
-// A daemon that listens on all addresses, and names none, follows: the others cannot reach it. A sequence that others
-// created does not keep it from running.
+// A daemon that listens on all addresses, and names none, leads nothing: the others cannot reach it. A sequence that
+// others created does not keep it from running.
 func TestADaemonWithoutAnAddressFollows(t *testing.T) {
 	t.Parallel()
-	m := etcdtest.Start(t)
-	fleet := func(c *Config) { c.Counters.URL, c.MaxWait = etcdtest.URL(t, m), time.Minute }
-	told := make(chan bool, 100)
-	free, port := run(t, func(c *Config) {
-		fleet(c)
-		c.Bind = ""
-		c.Log = slog.New(overhearing{c.Log.Handler(), told})
-	})
-	leads, _ := run(t, func(c *Config) {
-		fleet(c)
-		c.Definitions = "orders sequence order=strict"
-	})
-	await(t, "the other one leads", func() bool { return leads.texts("generators")["leader_groups"] == "16" })
-	select {
-	case <-told:
-	case <-time.After(patience):
-		t.Fatal("the log does not tell")
+	settings := stores.Counters{URL: etcdtest.URL(t, etcdtest.Start(t))}
+	admin, err := settings.Open()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// until it has read the definition, orders is a key like any other
-	await(t, "it knows the sequence", func() bool { return free.names.Catalog.Declares([]byte("orders")) })
-	_, port, _ = net.SplitHostPort(port)
-	c := dial(t, "127.0.0.1:"+port)
-	const want = "VALUE orders 0 1\r\n1\r\nEND\r\n"
-	b := make([]byte, len(want))
-	io.WriteString(c, "get orders\r\n")
-	if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
-		t.Errorf("%q, %v", b, err)
+	defer admin.Close()
+	def := counter.Sequence("orders")
+	def.Strict = true
+	if _, err := admin.Define(t.Context(), def); err != nil {
+		t.Fatal(err)
 	}
-	if n := free.figure(t, "leader_terms_total"); n != 0 {
+	d, _ := run(t, func(c *Config) { c.Counters, c.MaxWait, c.Bind = settings, time.Minute, "" })
+	await(t, "the log tells", func() bool {
+		return slices.ContainsFunc(d.observer.View().Events, func(e page.Event) bool {
+			return e.Level == "ERROR" && strings.HasPrefix(e.Text, "this daemon leads no sequence")
+		})
+	})
+	if n := d.figure(t, "leader_terms_total"); n != 0 {
 		t.Errorf("it led %d times", n)
 	}
-}
-
-// A leader with a daemon's own address cannot be asked: it was killed, and restarted at once. Clients are not
-// sent there, and of two daemons that live with one address the log tells.
-func TestALeaderWithTheSameAddress(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	told := make(chan bool, 100)
-	fleet := func(c *Config) {
-		c.Counters.URL, c.MaxWait, c.Advertise = etcdtest.URL(t, m), 100*time.Millisecond, "127.0.0.1:4711"
-		c.Definitions = "orders sequence order=strict"
-		c.Log = slog.New(overhearing{c.Log.Handler(), told})
-	}
-	first, _ := run(t, fleet)
-	await(t, "it leads", func() bool { return first.texts("generators")["leader_groups"] == "16" })
-	second, at := run(t, fleet)
-	await(t, "the second one knows it", func() bool {
-		return second.texts("generators")["group_"+strconv.Itoa(leader.GroupOf("orders"))+"_leader"] != ""
-	})
-	for request, want := range map[string]string{
-		"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n": "-CLUSTERDOWN Hash slot not served\r\n",
-		"get orders\r\n":                       "SERVER_ERROR sequence orders: no daemon has led it for ",
-	} {
-		c := dial(t, at)
-		io.WriteString(c, request)
-		b := make([]byte, len(want))
-		if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
-			t.Errorf("%q, %v", b, err)
-		}
-	}
-	if topology := second.names.Topology(); len(topology.Nodes) != 1 || topology.Nodes[0].ID != topology.Self {
-		t.Errorf("%+v", topology)
-	}
-	for range 2 { // each of the two
-		select {
-		case <-told:
-		case <-time.After(patience):
-			t.Fatal("the log does not tell")
-		}
-	}
-}
-
-// An etcd that was restored into a new cluster: readiness, the status page and the answers to clients say that the
-// daemon must be restarted. Ids, and sequences in free order once they are raised, are served.
-func TestRestoredIntoANewCluster(t *testing.T) {
-	t.Parallel()
-	m, other := etcdtest.Start(t), etcdtest.Start(t)
-	proxy := redistest.NewProxy(t, m.Addr())
-	d, at := run(t, func(c *Config) {
-		c.Counters.URL, c.MaxWait = "etcd://"+proxy.Addr()+"?ns=restored", 100*time.Millisecond
-		c.Definitions = "orders sequence order=strict"
-	})
-	ask := func(key, want string) {
-		t.Helper()
-		await(t, fmt.Sprintf("the answer to get %s has %q", key, want), func() bool {
-			c := dial(t, at)
-			defer c.Close()
-			io.WriteString(c, "get "+key+"\r\nquit\r\n")
-			answer, _ := io.ReadAll(c)
-			return strings.Contains(string(answer), want)
-		})
-	}
-	ask("orders", "\r\n1\r\n")
-	if err := d.observer.Ready(); err != nil {
-		t.Error(err)
-	}
-	proxy.Retarget(other.Addr())
-	proxy.Cut()
-	const why = "this is cluster "
-	await(t, "it is not ready", func() bool {
-		err := d.observer.Ready()
-		return err != nil && strings.Contains(err.Error(), why)
-	})
-	v := d.observer.View()
-	for what, text := range map[string]string{"readiness": d.observer.Readiness().Error(), "page": v.Restart} {
-		if !strings.Contains(text, "order=strict are refused") || !strings.Contains(text, "restart it") {
-			t.Errorf("%s: %q", what, text)
-		}
-	}
-	if v.NotReady != "" {
-		t.Errorf("the page says that no ids are issued: %s", v.NotReady)
-	}
-	ask("id", "VALUE id 0 ")
-	ask("orders", why)
-	proxy.Retarget(m.Addr())
-	proxy.Cut()
-	await(t, "it is ready again", func() bool { return d.observer.Ready() == nil && d.observer.View().Restart == "" })
 }

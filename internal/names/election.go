@@ -12,7 +12,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
@@ -83,7 +82,7 @@ func (e *election) takePart() {
 		return
 	}
 	r := leader.NewRunner(leader.Config{
-		Me: leader.Node{ID: e.id, Redis: e.address}, Board: e.store, Clock: clock.Boot, Log: e.of.given.Log,
+		Me: leader.Node{ID: e.id, Redis: e.address}, Board: e.store, Clock: e.of.boot, Log: e.of.given.Log,
 		Begin: e.begin, End: e.end, Changed: func(*leader.View) { e.redirect() },
 		Wall: func() int64 { return time.Now().UnixNano() },
 	})
@@ -128,7 +127,7 @@ func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	}
 	status, ring := keeper.Of(name)
 	s := &strictSequence{e: e, record: r, batch: batch, group: group, Strict: issuer.NewStrict(issuer.StrictConfig{
-		Definition: r.Definition, MaxWait: e.of.c.MaxWait, Moment: clock.Moment, Wake: e.of.Wake, Forward: e.forward[group],
+		Definition: r.Definition, MaxWait: e.of.c.MaxWait, Moment: e.of.moment, Wake: e.of.Wake, Forward: e.forward[group],
 		Status: status, Ring: ring, Refused: &e.of.sequences.refused, Why: e.replaced,
 		Clock: e.of.clock(r),
 	})}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -216,7 +215,7 @@ func (e *election) look(ctx context.Context) {
 
 // account adds the time since the last look to the groups that no daemon serves, as far as this daemon knows.
 func (e *election) account(passed time.Duration) {
-	groups, now := e.leaders(), clock.Boot()
+	groups, now := e.leaders(), e.of.boot()
 	w := &e.watched
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,7 +265,7 @@ func (n *Names) Leaders() (leading int, groups []Group) {
 		return 0, nil
 	}
 	r := e.runner.Load()
-	seen, now := r.View(), clock.Boot()
+	seen, now := r.View(), n.boot()
 	leading, _ = n.Leads()
 	for _, g := range sortedKeys(e.leaders()) {
 		by, _ := seen.Leader(g)
@@ -298,7 +297,7 @@ func (e *election) figures(emit func(figure.Figure)) {
 		return
 	}
 	r := e.runner.Load()
-	s, f, now, view := r.Stats(), e.forward.Figures(), clock.Boot(), r.View()
+	s, f, now, view := r.Stats(), e.forward.Figures(), e.of.boot(), r.View()
 	held, until := 0, int64(0)
 	for g := range leader.Groups {
 		if u := r.Until(g); u > 0 {

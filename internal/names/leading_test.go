@@ -1,117 +1,20 @@
 package names
 
 import (
-	"context"
-	"errors"
+	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
-
-// An onlyBoard is a leader.Board for one daemon. Some calls fail first, and a group may be taken away.
-type onlyBoard struct {
-	mu sync.Mutex
-	leader.State
-	revision int64
-	failing  int
-	stolen   int              // the group to take away; -1 = none
-	others   []leader.NodeKey // other daemons, which write their time of day each time that this one does
-	ahead    time.Duration    // their clocks' of this one's
-}
-
-func (b *onlyBoard) Commit(_ context.Context, c leader.Change) (bool, leader.State, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.revision++
-	switch {
-	case b.failing > 0:
-		b.failing--
-		return false, leader.State{}, errors.New("no answer")
-	case b.stolen >= 0:
-		b.Leaders[b.stolen] = leader.Leader{Node: leader.Node{ID: "thief"}, Number: 2, Revision: b.revision}
-		b.stolen = -1
-		return false, b.State, nil
-	}
-	for g, l := range c.Lead {
-		l.Revision = b.revision
-		b.Leaders[g] = l
-	}
-	if c.Put != nil {
-		b.Nodes = []leader.NodeKey{{Node: *c.Put, Revision: b.revision}}
-		for _, o := range b.others {
-			o.Revision, o.Stamp = b.revision, time.Now().Add(b.ahead).UnixMilli()
-			b.Nodes = append(b.Nodes, o)
-		}
-	}
-	if c.Drop != nil {
-		b.Nodes = nil
-	}
-	return true, b.State, nil
-}
-
-func (b *onlyBoard) Watch(ctx context.Context, _ func(map[int]leader.Leader)) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func newForwarders() (all forwarders) {
-	for g := range all {
-		all[g] = forward.New(forward.Config{})
-	}
-	return all
-}
-
-// Failed calls and groups that were taken away are counted one by one.
-func TestFiguresOfAnElection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &onlyBoard{failing: 3, stolen: -1}
-		began := time.Now()
-		e := &election{forward: newForwarders()}
-		r := leader.NewRunner(leader.Config{
-			Me: leader.Node{ID: "me", Redis: "h:1"}, Board: b, Clock: func() int64 { return int64(time.Since(began)) + 1 },
-			Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
-		})
-		e.runner.Store(r)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx) }()
-		want := func(failures, terms, lost uint64, groups int) {
-			t.Helper()
-			synctest.Wait()
-			got := map[string]any{}
-			e.figures(func(f figure.Figure) { got[f.Metric] = f.Value })
-			for name, v := range map[string]any{
-				"leader_failures_total": failures, "leader_terms_total": terms, "leader_lost_total": lost, "leader_groups": groups,
-				"leader_handed_over_total": uint64(0),
-			} {
-				if got[name] != v {
-					t.Errorf("%s is %v, want %v", name, got[name], v)
-				}
-			}
-		}
-		time.Sleep(10 * time.Second)
-		want(3, leader.Groups, 0, leader.Groups)
-		b.mu.Lock()
-		b.stolen = 5
-		b.mu.Unlock()
-		time.Sleep(2 * time.Second)
-		want(3, leader.Groups, 1, leader.Groups-1)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
 
 // Another daemon with this one's address is told of once, after it has renewed: one that was killed does not.
 func TestAnotherDaemonWithThisAddress(t *testing.T) {
@@ -169,20 +72,6 @@ func TestWhereClientsAreSent(t *testing.T) {
 	}
 }
 
-// Who follows is ready as long as the leader answers, and for a while longer.
-func TestLeadersOutOfReach(t *testing.T) {
-	w := &watched{failing: map[string]failing{"10.0.0.4:11212": {time.Now(), errors.New("no route")}}}
-	if err := w.ready(); err != nil {
-		t.Errorf("at once: %v", err)
-	}
-	w.failing["10.0.0.5:11212"] = failing{time.Now().Add(-unreadyAfter), errors.New("no route")}
-	if err := w.ready(); err == nil ||
-		!strings.Contains(err.Error(), "led by 10.0.0.5:11212, which has not answered for 1") ||
-		!strings.Contains(err.Error(), "no route") {
-		t.Errorf("after %v: %v", unreadyAfter, err)
-	}
-}
-
 // Redis's clients are sent to the leader of the timestamps in a slot, if it has no other sequence.
 func TestTheSlotsOfTimestamps(t *testing.T) {
 	e := &election{id: "me", known: map[string]*strictSequence{}}
@@ -196,11 +85,7 @@ func TestTheSlotsOfTimestamps(t *testing.T) {
 	if got := e.timedSlots(); !slices.Equal(got, []int{leader.SlotOf("d"), leader.SlotOf("a")}) {
 		t.Fatal(got)
 	}
-	b := &onlyBoard{stolen: -1}
-	r := leader.NewRunner(leader.Config{
-		Me: leader.Node{ID: "me", Redis: "h:1"}, Board: b, Clock: func() int64 { return 1 },
-		Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
-	})
+	r := leader.NewRunner(leader.Config{})
 	for g := range leader.MaxGroups {
 		at := "plain:1"
 		if leader.Timed(g) {
@@ -222,56 +107,174 @@ func TestTheSlotsOfTimestamps(t *testing.T) {
 	}
 }
 
+// all returns the figures of the election, each with its labels.
+func (n *Names) all() map[string]any {
+	got := map[string]any{}
+	n.LeaderFigures(func(f figure.Figure) {
+		for _, name := range []string{f.Stat, f.Metric + strings.Join(f.Labels, " ")} {
+			if got[name] = f.Value; f.Count != strings.HasSuffix(name, "_total") {
+				got[name] = "not of its type"
+			}
+		}
+	})
+	return got
+}
+
+// shows compares some of the figures.
+func (n *Names) shows(t *testing.T, want map[string]any) {
+	t.Helper()
+	got := n.all()
+	for name, v := range want {
+		if got[name] != v {
+			t.Errorf("%s is %v, want %v", name, got[name], v)
+		}
+	}
+}
+
+// Failed calls and groups that were taken away are counted one by one.
+func TestFiguresOfAnElection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBoard()
+		n := b.room(t, Config{Definitions: "orders sequence order=strict; bills sequence order=strict", MaxWait: patience})
+		orders, bills := leader.GroupOf("orders"), leader.GroupOf("bills")
+		if len(n.all()) > 0 {
+			t.Error("figures of no election")
+		}
+		if leads, groups := n.Leaders(); leads != 0 || groups != nil {
+			t.Error("leaders without an election")
+		}
+		n.Reachable(here)
+		b.fail(errDown)
+		after(600 * time.Millisecond)
+		n.shows(t, map[string]any{
+			"leader_failures_total": uint64(3), "leader_groups": 0, "leader_until_ms": time.Duration(0),
+		})
+		b.fail(nil)
+		r, last := n.sequences.election.runner.Load(), false
+		for range 400 { // also while some groups are led, and later ones were claimed later
+			after(10 * time.Millisecond)
+			held, until := 0, int64(0)
+			for g := range leader.Groups {
+				if u := r.Until(g); u > 0 {
+					last = last || until > 0 && u < until
+					held, until = held+1, min(u, cmp.Or(until, u))
+				}
+			}
+			left := time.Duration(0)
+			if held > 0 {
+				left = time.Duration(until - n.boot())
+			}
+			n.shows(t, map[string]any{"leader_groups": held, "leader_until_ms": left, "leader_until_seconds": left})
+		}
+		after(10 * time.Second)
+		n.shows(t, map[string]any{
+			"leader_failures_total": uint64(3), "leader_terms_total": uint64(leader.Groups), "leader_lost_total": uint64(0),
+			"leader_handed_over_total": uint64(0), "forward_requests_total": uint64(0),
+			fmt.Sprintf("group_%d_leader", orders): here, fmt.Sprintf("leader_termgroup %d", orders): int64(1),
+			fmt.Sprintf("leader_missing_secondsgroup %d", bills): n.all()[fmt.Sprintf("group_%d_leader_missing_ms", bills)],
+		})
+		renewals := n.all()["leader_renewals_total"].(uint64)
+		b.change(func() {
+			b.revision++
+			b.Leaders[orders] = leader.Leader{Node: leader.Node{ID: "thief", Redis: there}, Number: 2, Revision: b.revision}
+		})
+		after(3 * time.Second)
+		n.shows(t, map[string]any{
+			"leader_failures_total": uint64(3), "leader_lost_total": uint64(1), "leader_groups": leader.Groups - 1,
+			fmt.Sprintf("group_%d_leader", orders): there, fmt.Sprintf("group_%d_leader_term", orders): int64(2),
+		})
+		if now := n.all()["leader_renewals_total"].(uint64); now < renewals+2 {
+			t.Errorf("%d renewals after %d", now, renewals)
+		}
+		want := []Group{{bills, here, true, 1}, {orders, there, false, 2}}
+		slices.SortFunc(want, func(a, b Group) int { return a.Number - b.Number })
+		if leads, groups := n.Leaders(); leads != leader.Groups-1 || !slices.Equal(groups, want) {
+			t.Errorf("it leads %d groups, and %+v", leads, groups)
+		}
+	})
+}
+
+// TestTimeWithoutLeader: the time is counted in which nobody issues, and only that.
+func TestTimeWithoutLeader(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBoard()
+		leads, follows := b.lead(t, Config{Definitions: "orders sequence order=strict", MaxWait: patience})
+		missing := func(n *Names) time.Duration {
+			return n.all()[fmt.Sprintf("group_%d_leader_missing_ms", leader.GroupOf("orders"))].(time.Duration)
+		}
+		before, unseen := missing(leads), missing(follows)
+		after(10 * time.Second)
+		if now := missing(leads); now != before {
+			t.Errorf("%v were missing while it led", now-before)
+		}
+		if now := missing(follows); now != unseen+10*time.Second { // nobody answers there
+			t.Errorf("%v were missing without an answer", now-unseen)
+		}
+		b.fail(errDown)
+		after(10 * time.Second) // it may issue for 4.5 s after its last renewal
+		if now := missing(leads) - before; now < 5*time.Second || now > 7*time.Second {
+			t.Errorf("%v were missing of ten seconds without etcd", now)
+		}
+	})
+}
+
+// Who follows is ready as long as the leader answers, and for a while longer.
+func TestLeadersOutOfReach(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBoard()
+		leads, follows := b.lead(t, Config{Definitions: "orders sequence order=strict"})
+		const why = "sequences are led by 127.0.0.1:1, which has not answered for "
+		var last time.Duration
+		for began := time.Now(); last == 0 && time.Since(began) < patience; after(100 * time.Millisecond) {
+			if err := follows.Ready(); err != nil {
+				if last = time.Since(began); !strings.HasPrefix(err.Error(), why+"10s: ") {
+					t.Error(err)
+				}
+			}
+		}
+		if last < unreadyAfter-3*time.Second || last > unreadyAfter {
+			t.Errorf("unready after %v", last)
+		}
+		after(7 * time.Second)
+		if err := follows.Ready(); err == nil || !strings.HasPrefix(err.Error(), why+"17s: ") {
+			t.Error(err)
+		}
+		if err := leads.Ready(); err != nil {
+			t.Error(err)
+		}
+		leads.HandOver()
+		after(3 * time.Second)
+		if err := follows.Ready(); err != nil {
+			t.Error("it leads itself:", err)
+		}
+	})
+}
+
 // A daemon whose clock is away from those of two others is not ready, says by how much, and leads no timestamps. From
 // when it is right again, it is ready.
 func TestReadinessOfAWrongClock(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{
 		-time.Hour: "its clock is 1h0m0s ahead of", 20 * time.Second: "its clock is 20s behind the", time.Second: "",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := &onlyBoard{stolen: -1, others: []leader.NodeKey{{Node: leader.Node{ID: "x", Redis: "x:1"}},
-				{Node: leader.Node{ID: "y", Redis: "y:1"}}}}
-			began := time.Now()
-			e := &election{forward: newForwarders()}
-			r := leader.NewRunner(leader.Config{
-				Me: leader.Node{ID: "me", Redis: "h:1"}, Board: b, Clock: func() int64 { return int64(time.Since(began)) + 1 },
-				Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
-				Wall: func() int64 { return time.Now().UnixNano() },
-			})
-			group := leader.TimedGroupOf("tx")
-			r.SetTimed(group)
-			e.runner.Store(r)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- r.Run(ctx) }()
-			defer func() {
-				cancel()
-				<-ended
-			}()
-			says := func(want string) {
-				t.Helper()
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
-				err := e.ready()
-				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-					t.Errorf("%v ahead: %v, want %q", ahead, err, want)
+		bubble(t, func(t *testing.T) {
+			b := newBoard()
+			b.others = []leader.NodeKey{{Node: leader.Node{ID: "x", Redis: "x:1"}}, {Node: leader.Node{ID: "y", Redis: "y:1"}}}
+			n := b.room(t, Config{Definitions: txLine, MaxWait: time.Second})
+			n.Reachable(here)
+			for _, step := range []struct {
+				ahead time.Duration
+				want  string
+			}{{0, ""}, {ahead, want}, {0, ""}} {
+				b.change(func() { b.ahead = step.ahead })
+				after(20 * time.Second)
+				err := n.Ready()
+				if step.want == "" && err != nil || !strings.Contains(fmt.Sprint(err), step.want) {
+					t.Errorf("%v ahead: %v, want %q", step.ahead, err, step.want)
 				}
-				if leads := r.Until(group) != 0; leads == (want != "") {
-					t.Errorf("%v ahead: it leads: %v", ahead, leads)
+				if _, err := strconv.Atoi(n.next(t, "tx")); (err == nil) != (step.want == "") {
+					t.Errorf("%v ahead: %v", step.ahead, err)
 				}
 			}
-			says("")
-			b.set(ahead)
-			says(want)
-			b.set(0)
-			says("")
 		})
 	}
-}
-
-// set sets how far ahead the others' clocks are.
-func (b *onlyBoard) set(ahead time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ahead = ahead
 }

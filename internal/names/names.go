@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
@@ -30,11 +32,19 @@ type Names struct {
 	given     Given
 	sequences sequences
 	declaring sync.Mutex // taken by those who declare names while the daemon runs
+
+	openStore    func() (stores.CounterStore, error)
+	boot, moment func() int64 // see package clock
 }
 
 // New makes Names. c must be valid.
 func New(c Config, g Given) *Names {
-	n := &Names{c: c, given: g, Catalog: issuer.NewCatalog(g.Now, g.Issuer, c.RefuseUnknown)}
+	settings := c.Counters
+	settings.AnyDisk, settings.Log = g.AnyDisk, g.Log
+	n := &Names{
+		c: c, given: g, Catalog: issuer.NewCatalog(g.Now, g.Issuer, c.RefuseUnknown), openStore: settings.Open,
+		boot: clock.Boot, moment: clock.Moment,
+	}
 	n.sequences.time.first = make(chan struct{})
 	return n
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,25 +23,106 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-// room opens the room with these settings, beside one lane, until the test ends.
-func room(t *testing.T, c Config) *Names {
+// patience is how long a client waits in a test: no test measures it.
+const patience = time.Minute
+
+// closed makes a room with these settings, beside one lane that issues.
+func closed(t *testing.T, c Config) *Names {
 	t.Helper()
 	now := func() int64 { return time.Now().UnixMilli() }
-	c.Own = Lanes{Layout: generator.Katsubushi(), RunAhead: time.Second, MaxWorker: 1}
+	if c.Own.Layout == (generator.Layout{}) {
+		c.Own = Lanes{Layout: generator.Katsubushi(), RunAhead: time.Second, MaxWorker: 1}
+	}
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		t.Fatal(err)
 	}
-	n := New(c, Given{
-		Log: slog.New(slog.DiscardHandler), Now: now, Wake: func() {}, AnyDisk: true,
-		Issuer:    issuer.New(issuer.Config{Lanes: 1, Layout: c.Own.Layout, RunAhead: c.Own.RunAhead, Now: now}),
-		Forwarder: func() *forward.Client { return forward.New(forward.Config{}) },
+	lanes := issuer.New(issuer.Config{Lanes: 1, Layout: c.Own.Layout, RunAhead: c.Own.RunAhead, Now: now})
+	if err := lanes.Publish(0, 1, now(), math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+	return New(c, Given{
+		Log: slog.New(slog.DiscardHandler), Now: now, Wake: func() {}, AnyDisk: true, Issuer: lanes,
+		Forwarder: func() *forward.Client { return forward.New(forward.Config{Timeout: time.Second}) },
 	})
+}
+
+// room opens a room until the test ends, after the changes.
+func room(t *testing.T, c Config, change ...func(*Names)) *Names {
+	t.Helper()
+	n := closed(t, c)
+	for _, f := range change {
+		f(n)
+	}
 	t.Cleanup(n.Stop)
 	if err := n.Open(); err != nil {
 		t.Fatal(err)
 	}
 	n.Start()
 	return n
+}
+
+// parse reads a definition.
+func parse(t *testing.T, line string) kinds.Definition {
+	t.Helper()
+	def, err := kinds.Parse(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return def
+}
+
+// next returns the next id of a name, or the words of the refusal.
+func (n *Names) next(t *testing.T, name string) string {
+	t.Helper()
+	runs, err := n.Catalog.Batch(t.Context(), []byte(name), 1)
+	if err != nil {
+		return err.Error()
+	}
+	return string(runs[0].Append(nil, 0))
+}
+
+// number is next for a name of numbers.
+func (n *Names) number(t *testing.T, name string) uint64 {
+	t.Helper()
+	text := n.next(t, name)
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %s", name, text)
+	}
+	return v
+}
+
+// A logbook keeps the lines of a log.
+type logbook struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// of makes the logbook that of a room.
+func (l *logbook) of(n *Names) { n.given.Log = slog.New(l) }
+
+func (l *logbook) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logbook) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *logbook) WithGroup(string) slog.Handler            { return l }
+
+func (l *logbook) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// take returns the lines since the last take.
+func (l *logbook) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer func() { l.lines = nil }()
+	return strings.Join(l.lines, "\n")
 }
 
 // TestReloadsAddUpToTheLimit: names stay, so files that replace each other cannot grow without end.
@@ -138,9 +222,8 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 		t.Errorf("served: %v", served)
 	}
 	for _, name := range names {
-		runs, err := n.Catalog.Batch(t.Context(), []byte(name), 1)
-		if err != nil || runs[0].First != 1 {
-			t.Errorf("%s: %v, %v", name, runs, err)
+		if got := n.next(t, name); got != "1" {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
@@ -148,14 +231,11 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 // TestReadyFollowsTheLanes: the default kind makes the names ready, whatever declared ones do.
 func TestReadyFollowsTheLanes(t *testing.T) {
 	n := room(t, Config{Definitions: "u uuid4"})
-	if err := n.Ready(); err == nil {
-		t.Error("ready without a window")
-	}
-	now := n.given.Now()
-	if err := n.given.Issuer.Publish(0, 1, now, now+time.Hour.Milliseconds()); err != nil {
-		t.Fatal(err)
-	}
 	if err := n.Ready(); err != nil {
 		t.Error("with a window:", err)
+	}
+	n.given.Issuer.Seal(0)
+	if err := n.Ready(); err == nil {
+		t.Error("ready without a window")
 	}
 }

@@ -252,9 +252,7 @@ func (k kept) Close() error {
 
 // open opens the store and reads what is recorded there.
 func (q *sequences) open(n *Names) ([]counter.Record, error) {
-	settings := n.c.Counters
-	settings.AnyDisk, settings.Log = n.given.AnyDisk, n.given.Log
-	store, err := settings.Open()
+	store, err := n.openStore()
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
@@ -28,7 +27,7 @@ const sampleEvery = time.Second
 // sample reads the wall clock. Where daemons elect a leader, the fleet's time counts too.
 func (n *Names) sample() {
 	t := &n.sequences.time
-	offset := time.Now().UnixNano() - clock.Boot()
+	offset := time.Now().UnixNano() - n.boot()
 	if e := n.sequences.election; e != nil {
 		r := e.runner.Load()
 		if r == nil {
@@ -72,7 +71,7 @@ func (n *Names) keepTime(ctx context.Context) {
 func (n *Names) clock(r counter.Record) (c issuer.Clock) {
 	if r.Timed() {
 		t := &n.sequences.time
-		c = issuer.Clock{Moment: clock.Moment, Offset: &t.offset, RunAhead: n.c.Own.RunAhead}
+		c = issuer.Clock{Moment: n.moment, Offset: &t.offset, RunAhead: n.c.Own.RunAhead}
 		if !t.begun.Swap(true) {
 			n.sample()
 			close(t.first)
@@ -86,7 +85,7 @@ func (n *Names) keepTimestamps(r counter.Record) (issuer.Kind, error) {
 	keeper := n.sequences.keeper
 	status, ring := keeper.Of(r.Name)
 	s := issuer.NewStrict(issuer.StrictConfig{
-		Definition: r.Definition, MaxWait: n.c.MaxWait, Moment: clock.Moment, Wake: n.Wake, Status: status, Ring: ring,
+		Definition: r.Definition, MaxWait: n.c.MaxWait, Moment: n.moment, Wake: n.Wake, Status: status, Ring: ring,
 		Refused: &n.sequences.refused, Clock: n.clock(r),
 	})
 	if err := keeper.Add(r, s.Lead(func() int64 { return math.MaxInt64 }), 0, nil); err != nil {

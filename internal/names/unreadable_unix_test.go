@@ -1,11 +1,9 @@
 //go:build unix
 
-package daemon
+package names
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +13,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // A declared name whose record may not be read, as one that an operator's command left to root, is refused
@@ -25,60 +23,33 @@ func TestADeclaredRecordOfAnotherUser(t *testing.T) {
 		asNobody(t)
 		return
 	}
-	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
-	admin, err := settings.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	if _, err := admin.Define(t.Context(), counter.Sequence("orders")); err != nil {
-		t.Fatal(err)
-	}
+	settings, admin := files(t)
+	record(t, admin, counter.Sequence("orders"))
 	path := filepath.Join(settings.Dir, "sequences", "orders.sequence")
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := run(t, func(c *Config) {
-		c.Counters, c.AnyDisk, c.MaxWait = settings, true, 10*time.Millisecond // a refusal waits for it
-		c.Definitions = "orders sequence; healthy sequence"
+	n := room(t, Config{
+		Counters: settings, MaxWait: 10 * time.Millisecond, // a refusal waits for it
+		Definitions: "orders sequence; healthy sequence",
 	})
-	ask := func(name string) error {
-		runs, err := d.names.Catalog.Batch(t.Context(), []byte(name), 1)
-		if err == nil && len(runs) == 0 {
-			return errors.New("no answer")
-		}
-		return err
+	if got := n.next(t, "orders"); !strings.Contains(got, "permission denied") {
+		t.Errorf("orders: %s", got)
 	}
-	if err := ask("orders"); !strings.Contains(fmt.Sprint(err), "permission denied") {
-		t.Errorf("orders: %v", err)
-	}
-	served := func(name string) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		for err := ask(name); err != nil; err = ask(name) {
-			select {
-			case <-ctx.Done():
-				t.Fatal(err)
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-	}
-	served("healthy")
-	served("id")
+	childprocess.Until(t, "the other one is served", func() bool { return n.next(t, "healthy") == "1" })
 	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.Raise(t.Context(), "orders", 100); err != nil { // daemons learn of it at once
 		t.Fatal(err)
 	}
-	served("orders")
+	childprocess.Until(t, "it is served", func() bool { return n.next(t, "orders") == "100" })
 }
 
 // asNobody runs the test once more, as a user who is not root.
 func asNobody(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "katsubushi-daemon") // everybody may enter it, unlike those of the tests
+	dir, err := os.MkdirTemp("", "katsubushi-names") // everybody may enter it, unlike those of the tests
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,86 @@
+package names
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/test/memcounter"
+)
+
+// What is created is served at once, by this daemon, and stays what it is.
+func TestCreate(t *testing.T) {
+	settings, admin := files(t)
+	n := room(t, Config{Counters: settings, MaxWait: patience, Definitions: "u7 uuid7"})
+	create := func(line string, want bool) error {
+		t.Helper()
+		def := parse(t, line)
+		r, created, err := n.Create(t.Context(), def)
+		if created != want || err == nil && r.Name != def.Name {
+			t.Errorf("%s: %v, %+v, %v", line, created, r, err)
+		}
+		return err
+	}
+	if err := create("orders sequence start=100", true); err != nil || n.next(t, "orders") != "100" {
+		t.Error(err)
+	}
+	if err := create("orders sequence start=100", false); err != nil || n.next(t, "orders") != "101" {
+		t.Error(err)
+	}
+	record(t, admin, counter.Sequence("before"))
+	if err := create("before sequence", false); err != nil || n.next(t, "before") != "1" {
+		t.Error(err)
+	}
+	var different *kinds.DifferentError
+	if err := create("orders sequence start=7", false); !errors.As(err, &different) {
+		t.Error(err)
+	}
+	if err := create("u7 sequence", false); !errors.As(err, new(stores.Conflict)) ||
+		!strings.Contains(err.Error(), `"u7 sequence start=1": the name is served as "u7 uuid7"`) {
+		t.Error(err)
+	}
+	if _, err := admin.Show(t.Context(), "u7"); !errors.Is(err, counter.ErrUnknown) { // it is not recorded
+		t.Error(err)
+	}
+	if _, err := n.Elector(); err != stores.ErrNoElection {
+		t.Error(err)
+	}
+	if _, err := n.Users(); err == nil || err.Error() != "the counter store keeps no users" {
+		t.Error(err)
+	}
+	if e, err := newBoardRoom(t).Elector(); err != nil || e == nil {
+		t.Error(err)
+	}
+	none := room(t, Config{})
+	if _, _, err := none.Create(t.Context(), parse(t, "a sequence")); !errors.As(err, new(stores.Conflict)) ||
+		err.Error() != stores.ErrNoPlace.Error() {
+		t.Error(err)
+	}
+}
+
+// newBoardRoom opens a room that may elect leaders.
+func newBoardRoom(t *testing.T) *Names {
+	return newBoard().room(t, Config{})
+}
+
+// There is room for ten thousand names, and no more.
+func TestCreateBeyondTheLimit(t *testing.T) {
+	db := memcounter.NewDatabase()
+	var lines strings.Builder
+	for i := range kinds.MaxNames - 1 {
+		lines.WriteString(fmt.Sprintf("u%d uuid4;", i))
+	}
+	n := room(t, Config{Counters: stores.Counters{Dir: "/"}, Definitions: lines.String(), MaxWait: time.Second}, inMemory(db))
+	if _, _, err := n.Create(t.Context(), parse(t, "last sequence")); err != nil {
+		t.Error(err)
+	}
+	_, _, err := n.Create(t.Context(), parse(t, "more sequence"))
+	if !errors.As(err, new(stores.Conflict)) || err.Error() != `"more sequence start=1": 10000 names are served already` {
+		t.Error(err)
+	}
+}
