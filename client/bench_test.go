@@ -22,6 +22,7 @@ func BenchmarkID(b *testing.B) {
 		{"get,1", 1, Config{GetOnly: true}}, {"get,100", 100, Config{GetOnly: true}},
 		{"get,1000", 1000, Config{GetOnly: true}},
 		{"ids,prefetch,1", 1, Config{Prefetch: 1000}}, {"ids,prefetch,1000", 1000, Config{Prefetch: 1000}},
+		{"ids,prefetch 100,1000", 1000, Config{Prefetch: 100}},
 		{"get,prefetch,1", 1, Config{Prefetch: 1000, GetOnly: true}},
 		{"get,prefetch,1000", 1000, Config{Prefetch: 1000, GetOnly: true}},
 	} {

@@ -37,7 +37,8 @@ func (g *Generator) Name() string { return g.name }
 // ID returns a number of the name's kind, such as a snowflake or the next value of a sequence: (0, err)
 // or (not 0, nil).
 func (g *Generator) ID(ctx context.Context) (uint64, error) {
-	if ctx.Done() != nil || g.stock != nil || g.wrong != nil {
+	crowded := g.stock != nil && ctx.Done() == nil && g.stock.enter()
+	if ctx.Done() != nil || g.wrong != nil || g.stock != nil && !crowded {
 		return g.one(ctx)
 	}
 	// The path of a thousand goroutines: what costs is the part of each one's stack that they wake up with.
@@ -46,12 +47,18 @@ func (g *Generator) ID(ctx context.Context) (uint64, error) {
 	b := g.open
 	if b == nil || b.n >= b.limit {
 		c.mu.Unlock()
-		return g.one(ctx)
+		if crowded {
+			defer g.stock.leave()
+		}
+		return g.fresh(ctx)
 	}
 	i := b.n
 	b.n++
 	b.joined++
 	b.woken.Wait() // unlocks c.mu
+	if crowded {
+		g.stock.leave()
+	}
 	if b.err != nil {
 		return 0, b.err
 	}
@@ -65,11 +72,20 @@ func (g *Generator) one(ctx context.Context) (uint64, error) {
 	}
 	if g.stock != nil {
 		var one [1]uint64
-		if err := g.stock.take(ctx, one[:]); err != nil {
+		switch _, err := g.stock.take(ctx, one[:]); err {
+		case nil:
+			return one[0], nil
+		case errCrowd:
+		default:
 			return 0, err
 		}
-		return one[0], nil
+		defer g.stock.leave()
 	}
+	return g.fresh(ctx)
+}
+
+// fresh is an id that is asked for now.
+func (g *Generator) fresh(ctx context.Context) (uint64, error) {
 	b, i, err := g.c.join(g, false, 1)
 	if err == nil {
 		err = g.c.wait(ctx, b)
@@ -92,11 +108,7 @@ func (g *Generator) IDs(ctx context.Context, n int) ([]uint64, error) {
 		return nil, err
 	}
 	ids := make([]uint64, n)
-	take := g.many
-	if g.stock != nil {
-		take = g.stock.take
-	}
-	if err := take(ctx, ids); err != nil {
+	if err := g.fill(ctx, ids); err != nil {
 		return nil, err
 	}
 	if !slices.IsSorted(ids) {
@@ -108,6 +120,19 @@ func (g *Generator) IDs(ctx context.Context, n int) ([]uint64, error) {
 		}
 	}
 	return ids, nil
+}
+
+// fill fills ids, from the stock if there is one.
+func (g *Generator) fill(ctx context.Context, ids []uint64) error {
+	if g.stock != nil {
+		rest, err := g.stock.take(ctx, ids)
+		if err != errCrowd {
+			return err
+		}
+		ids = rest
+		defer g.stock.leave()
+	}
+	return g.many(ctx, ids)
 }
 
 // many fills ids in parts, of which two are asked for at a time.

@@ -357,6 +357,114 @@ func TestCallersShareAnAnswer(t *testing.T) {
 	}
 }
 
+// TestACrowd: more callers than a stock can serve ask without it. When they have gone, the stock serves others again,
+// with later ids.
+func TestACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("a:1", talk(func(r string) []byte {
+			time.Sleep(10 * time.Millisecond)
+			return server.answer(r)
+		}))
+		c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Hour}, "a:1")
+		var all sync.WaitGroup
+		var last [600]uint64
+		var got [100_000]atomic.Int32 // how often
+		one := func(last uint64) uint64 {
+			id := must(t)(c.ID(contextOf(t, int(last))))
+			if id <= last || got[id].Add(1) > 1 {
+				t.Errorf("id %d after %d, or twice", id, last)
+			}
+			return id
+		}
+		rounds := func(n int) {
+			for i := range last {
+				all.Go(func() {
+					for range n {
+						last[i] = one(last[i])
+					}
+				})
+			}
+			all.Go(func() {
+				time.Sleep(50 * time.Millisecond) // else its order has ids in stock for the others
+				for range 3 {
+					ids, err := c.IDs(context.Background(), 6000)
+					for _, id := range ids {
+						if err != nil || got[id].Add(1) > 1 {
+							t.Errorf("id %d twice, or %v", id, err)
+						}
+					}
+				}
+			})
+		}
+		rounds(20)
+		time.Sleep(5 * time.Millisecond)
+		crowd, most := &c.main.stock.crowd, int64(0)
+		if crowd.Load() != 0 {
+			t.Error("a crowd before so many have waited")
+		}
+		for range 100 {
+			time.Sleep(time.Millisecond)
+			most = max(most, crowd.Load())
+		}
+		if most < 500 {
+			t.Errorf("a crowd of %d", most)
+		}
+		all.Wait()
+		if crowd.Load() != 0 {
+			t.Errorf("%d of the crowd are left", crowd.Load())
+		}
+		requests, next := c.Stats().Requests, slices.Max(last[:])
+		for range 1000 {
+			next = one(next)
+		}
+		if n := c.Stats().Requests - requests; n > 250 {
+			t.Errorf("%d requests for 1,000 ids: the stock was not used", n)
+		}
+		used := c.main.stock.have
+		for i := range got {
+			used += int(got[i].Load())
+		}
+		if s := c.Stats(); s.Received != uint64(used) || s.Expired > 0 {
+			t.Errorf("%d ids of %d were used, %d expired", used, s.Received, s.Expired)
+		}
+	})
+}
+
+// TestACrowdBeginsEmptyHanded: it begins only if the stock is empty and has asked for nothing, so that nothing older
+// comes after what it gets. Who had a part of its ids before asks for the rest.
+func TestACrowdBeginsEmptyHanded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("a:1", talk(func(r string) []byte {
+			time.Sleep(10 * time.Millisecond)
+			return server.answer(r)
+		}))
+		c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Hour}, "a:1")
+		for _, s := range []*stock{
+			{c: c, have: 1, many: true}, {c: c, refill: &batch{}, many: true}, {c: c, many: true}, {c: c},
+		} {
+			want := s.have == 0 && s.refill == nil && s.many
+			if begun := s.gather(); begun != want || (s.crowd.Load() == 1) != want {
+				t.Errorf("%d ids, refill %v, many %v: %v", s.have, s.refill, s.many, begun)
+			}
+		}
+		go func() {
+			time.Sleep(5 * time.Millisecond)
+			c.main.stock.crowd.Add(1)
+		}()
+		if _, err := c.IDs(t.Context(), maxPart+1000); err != nil {
+			t.Error(err)
+		}
+		have := c.main.stock.have
+		if s := c.Stats(); s.Received != uint64(maxPart+1000+have) || s.Requests != 2 || c.main.stock.crowd.Load() != 1 {
+			t.Errorf("%d in stock, a crowd of %d: %+v", have, c.main.stock.crowd.Load(), s)
+		}
+	})
+}
+
 // TestAfterABurst: what callers took while an answer was under way is asked for in advance only as long as they
 // take it.
 func TestAfterABurst(t *testing.T) {
