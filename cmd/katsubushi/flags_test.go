@@ -504,7 +504,7 @@ func TestProblemsOfTimestamps(t *testing.T) {
 		define("d", "node=1000"), define("c", "node=1001")}} {
 		got := complaints(t, append(args, place...))
 		if !strings.Contains(got, "node=1000 of layout katsubushi is that of c") ||
-			args[0] != "generator" && !strings.Contains(got, "is not what is recorded") {
+			args[0] != "name" && !strings.Contains(got, "is not what is recorded") {
 			t.Error(got)
 		}
 	}
