@@ -24,16 +24,30 @@ func (d *daemon) wantPeers(when string, want map[string]string) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
 	defer cancel()
-	if got, err := d.Peers(ctx); err != nil || !maps.Equal(got, want) {
+	var got map[string]string
+	err := again(late, func() (err error) {
+		got, err = d.Peers(ctx)
+		return err
+	})
+	if err != nil || !maps.Equal(got, want) {
 		d.Errorf("%s: %v, %v, want %v", when, got, err, want)
 	}
+}
+
+// listing is Listing, and again while Redis is late.
+func (d *daemon) listing(known []string) (all map[string]string, left int, err error) {
+	err = again(late, func() (err error) {
+		all, left, err = d.Listing(d.Context(), known)
+		return err
+	})
+	return all, left, err
 }
 
 func (d *daemon) mustAnnounce(name, text string) {
 	d.Helper()
 	d.server.Until("it is announced", func() bool {
 		err := d.announce(name, text)
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		if err != nil && !late(err) {
 			d.Fatal(err)
 		}
 		return err == nil
@@ -168,10 +182,9 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 		args = append(args, 1e18, fmt.Sprint("d.", i))
 	}
 	w.server.Do(args...)
-	ctx := t.Context()
 	w.server.Do("LPUSH", w.key("peers:d.7"), "of another type")
 	d.mustAnnounce("d.a", "one") // it must not have expired
-	if all, left, err := d.Listing(ctx, nil); err != nil || len(all) != 2 || all["d.a"] != "one" || left != 0 {
+	if all, left, err := d.listing(nil); err != nil || len(all) != 2 || all["d.a"] != "one" || left != 0 {
 		t.Errorf("behind names without a text: %d entries, %d left out, %v", len(all), left, err)
 	}
 	args, names := []any{"MSET"}, []any{"ZADD", w.key("peers")}
@@ -181,18 +194,18 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 	}
 	w.server.Do(args...)
 	w.server.Do(names...)
-	if all, left, err := d.Listing(ctx, nil); err != nil || len(all) != maxAnnounced || left < 100 {
+	if all, left, err := d.listing(nil); err != nil || len(all) != maxAnnounced || left < 100 {
 		t.Errorf("behind texts: %d entries, %d left out, %v", len(all), left, err)
 	}
 	for range 10 {
 		d.mustAnnounce("d.a", "one")
-		if all, _, err := d.Listing(ctx, []string{"d.none", "d.a"}); err != nil || all["d.a"] != "one" {
+		if all, _, err := d.listing([]string{"d.none", "d.a"}); err != nil || all["d.a"] != "one" {
 			t.Errorf("who is known is not among %d entries, %v", len(all), err)
 		}
 	}
 	for looks := 1; ; looks++ {
 		d.mustAnnounce("d.a", "one")
-		if all, _, err := d.Listing(ctx, nil); err != nil || looks > 1000 { // half of them are read
+		if all, _, err := d.listing(nil); err != nil || looks > 1000 { // half of them are read
 			t.Fatalf("who is not known is not among %d entries, %v", len(all), err)
 		} else if all["d.a"] != "" {
 			break
@@ -203,14 +216,14 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 		args = append(args, 3e18, fmt.Sprint("d.none", i))
 	}
 	w.server.Do(args...)
-	if all, left, err := d.Listing(ctx, nil); err != nil || len(all) != 0 || left == 0 {
+	if all, left, err := d.listing(nil); err != nil || len(all) != 0 || left == 0 {
 		t.Errorf("behind too many names: %d entries, %d left out, %v", len(all), left, err)
 	}
 	w.server.Do("SET", w.key("peers"), "of another type")
 	if err := d.announce("d.a", "two"); err == nil {
 		t.Error("announced in a key of another type")
 	}
-	_, err := d.Peers(ctx)
+	_, err := d.Peers(t.Context())
 	wantReason(t, err, "WRONGTYPE, another program has written its key")
 	for text, want := range map[string]string{
 		"NOPERM No permissions to access a key": "NOPERM, the user needs the right to use the keys of its namespace",
