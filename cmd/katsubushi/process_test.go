@@ -133,8 +133,9 @@ func printed(t *testing.T, args ...string) string {
 // tooSlow tells from an error that a store gave no answer in time, or so late that it does not tell its time well
 // enough: on a busy machine.
 func tooSlow(said string) bool {
-	return strings.Contains(said, context.DeadlineExceeded.Error()) || strings.Contains(said, "no answer within ") ||
-		strings.Contains(said, workerid.ErrSkew.Error())
+	return slices.ContainsFunc([]string{
+		context.DeadlineExceeded.Error(), os.ErrDeadlineExceeded.Error(), "no answer within ", workerid.ErrSkew.Error(),
+	}, func(late string) bool { return strings.Contains(said, late) })
 }
 
 // await waits for a condition; the deadline is only for a test that fails.

@@ -41,7 +41,7 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk"}
 	p := launch(t, append(args, "-generator", "orders sequence start=6")...)
 	<-p.Ended()
-	says := `generator orders: the definition "orders sequence start=6" is not what is recorded, "orders sequence start=5"`
+	says := `name orders: the definition "orders sequence start=6" is not what is recorded, "orders sequence start=5"`
 	if e := p.Entry("cannot start"); p.ProcessState.ExitCode() != exitUsage || e == nil ||
 		!strings.HasPrefix(e["error"].(string), says) {
 		t.Fatalf("exit code %d: %v", p.ProcessState.ExitCode(), e)
