@@ -45,7 +45,8 @@ func TestCommandsOfTimestamps(t *testing.T) {
 			{"create tx snowflake layout=katsubushi order=strict node=1001", exitUsage, "", "is not what is recorded"},
 			{fmt.Sprint("raise tx ", ours), exitOK, fmt.Sprintf("%d  %d", ours, ours),
 				fmt.Sprintf("no value below %d is issued any more", ours)},
-			{fmt.Sprint("raise tx ", ours), exitFailure, "", "is not above what is there"},
+			{fmt.Sprint("raise tx ", ours), exitFailure, "",
+				fmt.Sprintf("is not above what is there: already no value below %d is issued", ours)},
 			{fmt.Sprint("raise tx ", id(999)+1), exitFailure, "", "is not above what is there"}, // below ours
 			{"raise pd 429164525386203143", exitOK, "429164525386203143  429164525386203143", "429164525386203143 is"},
 			{"show tx", exitOK, "active until 2026-09-21T14:13:20.123Z", ""},
