@@ -28,3 +28,35 @@ func (s *Sequence) Visit(show func(...uint64)) {
 	}
 	show(s.floor)
 }
+
+// Clone is a copy of Positions that goes on by itself, with the same config.
+func (p *Positions) Clone() *Positions {
+	c := NewPositions(p.c)
+	c.next.Store(p.next.Load())
+	c.end.Store(p.end.Load())
+	c.mark.Store(p.mark.Load())
+	c.began.Store(p.began.Load())
+	c.skipped.Store(p.skipped.Load())
+	c.away.Store(p.away.Load())
+	c.anchor.Store(p.anchor.Load())
+	return c
+}
+
+// Visit shows all that decides which positions come next: positions, and numbers. now is a moment.
+func (p *Positions) Visit(now int64, position func(uint64), number func(int64)) {
+	next, flags := p.next.Load(), int64(0)
+	if next >= sealed {
+		flags = 1
+	}
+	if p.away.Load() {
+		flags += 2
+	}
+	number(flags)
+	for _, at := range []uint64{next &^ sealed, p.end.Load(), p.mark.Load(), p.began.Load()} {
+		position(at)
+	}
+	if a := p.anchor.Load(); a != nil {
+		position(a.position)
+		number(now - a.moment)
+	}
+}

@@ -3,6 +3,7 @@ package leader
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // This file is for test/explore, which runs every schedule of a small world. It changes nothing.
@@ -20,6 +21,7 @@ type Visitor interface {
 	Moment(int64)   // of the Machine's clock; 0 = none
 	Revision(int64) // of a key; 0 = none
 	Name(string)    // of a daemon
+	Offset(int64)   // Unix ns minus the Machine's clock; 0 = none
 }
 
 // Visit shows a Visitor all that decides how the Machine goes on, as far as one group is concerned. It leaves out what
@@ -56,6 +58,26 @@ func (m *Machine) Visit(group int, v Visitor) {
 		v.Number(int64(c.claims))
 		c.Visit(group, v)
 	}
+	if Timed(group) {
+		m.visitTime(v)
+	}
+}
+
+// visitTime shows what is known of the fleet's time.
+func (m *Machine) visitTime(v Visitor) {
+	for _, n := range m.known.Nodes {
+		if n.Stamp == 0 {
+			v.Offset(0)
+			continue
+		}
+		v.Offset(n.Stamp*int64(time.Millisecond) - m.nodes[n.ID].at)
+	}
+	v.Offset(m.offset)
+	v.Offset(m.wall - m.told)
+	v.Number(bit(m.warm))
+	v.Number(int64(min(m.renewals, wrongRenewals)))
+	v.Moment(m.born)
+	v.Moment(m.since)
 }
 
 // Visit shows a Visitor what a Change does to one group and to node keys.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // This file is for test/explore, which runs every schedule of a small world. It changes nothing.
@@ -13,8 +14,13 @@ import (
 // Clone is a copy of a Sequence that goes on by itself, with the same config. Nothing else may use it meanwhile. What
 // it counts, and for how long it has had nothing, begins anew.
 func (s *Sequence) Clone() *Sequence {
-	c := &Sequence{c: s.c,
-		values: plain{s.values.(plain).Clone(s.c.Ring)}, tally: &tally{all: s.all}, term: s.term, above: s.above}
+	c := &Sequence{c: s.c, tally: &tally{all: s.all}, term: s.term, above: s.above}
+	switch v := s.values.(type) {
+	case plain:
+		c.values = plain{v.Clone(s.c.Ring)}
+	case *generator.Positions:
+		c.values = v.Clone()
+	}
 	c.short.Store(s.short.Load())
 	c.why.Store(s.why.Load())
 	return c
@@ -24,6 +30,13 @@ func (s *Sequence) Clone() *Sequence {
 func (s *Sequence) Visit(show func(...uint64)) {
 	s.values.(plain).Visit(show)
 	show(s.short.Load(), s.above)
+}
+
+// VisitTimed is Visit for timestamps, whose values are positions; ids are what clients get. now is a moment.
+func (s *Sequence) VisitTimed(now int64, position, id func(uint64), number func(int64)) {
+	s.values.(*generator.Positions).Visit(now, position, number)
+	number(int64(s.short.Load()))
+	id(s.above)
 }
 
 // Clone is a copy of a Strict that goes on by itself, without calls to others. next is the Clone of the present term,

@@ -13,7 +13,6 @@ import (
 // Why a mutant that a simulation keeps is found in no world.
 const (
 	oneRecord = "no world has a sequence without strict order in a store that loses nothing"
-	noTime    = "the world of strict order has no timestamps"
 	waitsLong = "it makes daemons wait, or lose leases, and issues nothing twice"
 	unseen    = "all schedules of two faults of the kinds of make test are not enough: some 330,000 points"
 	deeper    = "all schedules of one fault are not enough (18,418 points); two were not looked at to their end"
@@ -67,7 +66,6 @@ var unjudged = map[string]map[string]string{
 		"LateAppended":  unseen,
 		"UntilOfAll":    unseen,
 		"NoNodeCompare": unseen,
-		"StartAtNow":    noTime, "NoClamp": noTime, "FollowersClock": noTime, "Ratchet": noTime,
 	},
 }
 
@@ -91,7 +89,9 @@ func TestEveryMutantIsJudged(t *testing.T) {
 	for _, m := range strictsim.Mutants() {
 		kept["strictsim"] = append(kept["strictsim"], m.String())
 	}
-	worlds := map[string]string{"sim": "files leases", "redismodel": "redis", "lossy": "lines", "strictsim": "strict"}
+	worlds := map[string]string{
+		"sim": "files leases", "redismodel": "redis", "lossy": "lines", "strictsim": "strict timestamps",
+	}
 	found := map[[2]string]bool{}
 	for _, m := range mutants {
 		for simulation, names := range worlds {

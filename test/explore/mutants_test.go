@@ -54,6 +54,11 @@ var mutants = []mutant{
 	{"strict", "LateForward", Bound{Faults: 2, Kinds: []Kind{LateAnswer}}, "99:3.1.0.2.0.1 109:3.1.0.2.0.0"},
 	{"strict, long blocks", "TimedFromAnswer", early(2, Cut, LateAnswer), "7:3.1.0.0.0.0 16:28.1.0.0.0.0"},
 
+	{"timestamps", "StartAtNow", early(1), "16:16.1.0.0.0.1"},
+	{"timestamps", "NoClamp", early(1), "22:16.1.0.0.0.1"},
+	{"timestamps", "FollowersClock", early(1), "23:16.1.0.1.0.1"},
+	{"timestamps", "Ratchet", early(1), ""},
+
 	{"redis", "release deletes the record", single, "1:27.1.0.0.0.0"},
 	{"redis", "successor starts at now", single, "1:27.1.0.0.0.0"},
 	{"redis", "hi not capped", single, ""},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
@@ -34,14 +35,10 @@ const held = 6500 * ms // is how long a request is
 // rates are those of clocks, in thousandths: as far apart as may be.
 var rates = [...]int64{955, 1050, 1050}
 
-// A sequence has blocks of few values, or of so many that they last while a leader does not reach the store.
+// The sequence has blocks of few values, or of so many that they last while a leader does not reach the store.
 const sequenceName, few, many = "orders", 4, 36
 
-var (
-	theGroup   = leader.GroupOf(sequenceName)
-	definition = counter.Definition{Name: sequenceName, Start: 1, Step: 3, Offset: 1, Max: counter.MaxValue, Strict: true}
-	quiet      = slog.New(slog.DiscardHandler)
-)
+var quiet = slog.New(slog.DiscardHandler)
 
 // strict is the world of three daemons and a sequence of strict order over a store like etcd, with clients that ask all
 // of them in turn. The real Machines decide, and the real Strict and Batches serve. It does not change.
@@ -57,6 +54,9 @@ type strict struct {
 	tokens   int
 	serial   int // of calls
 	members  [3]*member
+	dials    [3]int64 // of timestamps: how far the time of day of a daemon's host is ahead, ns
+	misled   bool     // what a daemon took for the fleet's time was ahead,
+	behind   bool     // or was behind, or its own time of day was
 	msgs     []msg
 	asks     []request // that wait
 	turn     int       // of clients
@@ -71,8 +71,14 @@ type strict struct {
 	next     *strict
 }
 
-// A hub is how Stricts reach the present state; all states share one.
+// A hub is how Stricts reach the present state, and what is the same in all states, which share one.
 type hub struct {
+	definition counter.Definition
+	group      int
+	timed      *timed // nil = a sequence
+	stride     uint64 // between the neighbours of a run
+	most       int    // values in a run
+
 	w        *strict
 	choice   Choice
 	asked    int8
@@ -81,22 +87,23 @@ type hub struct {
 }
 
 // Strict returns the world once a daemon leads and all is steady. A block has so many values.
-func Strict(batch uint64, name string) World {
-	m := strictsim.None
-	for x := strictsim.None; x.String() != "IgnoreStep"; x++ {
-		if x.String() == name {
-			m = x
+func Strict(batch uint64, mutant string) World {
+	d := counter.Definition{Name: sequenceName, Start: 1, Step: 3, Offset: 1, Max: counter.MaxValue, Strict: true,
+		Batch: batch}
+	return steady(&hub{definition: d, group: leader.GroupOf(d.Name), stride: d.Step, most: id.MaxReserve}, mutant)
+}
+
+// steady is a world once a daemon leads and all is steady.
+func steady(h *hub, mutant string) World {
+	w := &strict{hub: h, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
+	for _, m := range strictsim.Mutants() {
+		if m.String() == mutant {
+			w.mutant = m
 		}
 	}
-	if name == strictsim.IgnoreStep.String() {
-		m = strictsim.IgnoreStep
-	}
-	w := &strict{mutant: m, hub: &hub{}, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
-	d := definition
-	d.Batch = batch
-	w.record = counter.NewRecord(d, "0")
+	w.record = counter.NewRecord(h.definition, "0")
 	for g := range w.board.Leaders {
-		if g != theGroup { // the others are led by a daemon that only renews
+		if g != h.group { // the others are led by a daemon that only renews
 			w.board.Leaders[g] = leader.Leader{Node: leader.Node{ID: "x"}, Number: 1, Revision: 1}
 		}
 	}
@@ -104,8 +111,9 @@ func Strict(batch uint64, name string) World {
 	w.revision = 1
 	for i := range w.members {
 		w.hub.configs[i] = issuer.StrictConfig{
-			Definition: d, MaxWait: 1 << 60, Moment: func() int64 { return w.hub.w.clock(i, w.hub.w.now) },
+			Definition: h.definition, MaxWait: 1 << 60, Moment: func() int64 { return w.hub.w.clock(i, w.hub.w.now) },
 			Status: func() counter.Status { return counter.Status{} }, Ring: func() {}, Wake: func() {},
+			Clock: h.timed.clock(w, i),
 		}
 		w.members[i] = w.newborn(i, 0, w.now+int64(i)*2200*ms)
 	}
@@ -114,7 +122,8 @@ func Strict(batch uint64, name string) World {
 	for w.now < start {
 		w = w.step(Choice{})
 	}
-	w.wrong, w.history, w.calm, w.judge = "", nil, w.now+strictFaults*ms, w.now+strictTime*ms
+	w.wrong, w.misled, w.behind, w.history = "", false, false, nil
+	w.calm, w.judge = w.now+strictFaults*ms, w.now+strictTime*ms
 	return &since{w, w.Now()}
 }
 
@@ -241,8 +250,13 @@ func (w *strict) Choices(to []Choice, extra bool) []Choice {
 	}
 	add(Kill, 0, 0)
 	add(Stop, 0, 0)
-	if m := w.members[who]; m.m != nil && m.m.Leads(theGroup) {
+	if m := w.members[who]; m.m != nil && m.m.Leads(w.hub.group) {
 		add(Demote, 0, 0)
+	}
+	if w.hub.timed != nil {
+		for far := range int8(len(leaps)) {
+			add(Jump, 0, far)
+		}
 	}
 	return to
 }
@@ -254,10 +268,10 @@ func (w *strict) disputed() bool {
 		switch {
 		case m.m == nil:
 			return true
-		case m.m.Until(theGroup) > w.clock(m.i, w.now):
+		case m.m.Until(w.hub.group) > w.clock(m.i, w.now):
 			may++
 			leads++
-		case m.m.Leads(theGroup):
+		case m.m.Leads(w.hub.group):
 			leads++
 		}
 	}
@@ -290,6 +304,7 @@ func (w *strict) step(c Choice) *strict {
 	e := n.first(-1)
 	n.now = e.at
 	n.hub.w, n.hub.choice, n.hub.asked, n.hub.override = n, c, 0, 0
+	n.hub.timed.enter(n)
 	i := n.who(e)
 	switch c.Kind {
 	case Pause:
@@ -306,6 +321,9 @@ func (w *strict) step(c Choice) *strict {
 		return n
 	case Stop, Demote:
 		n.leave(i, c.Kind)
+		return n
+	case Jump:
+		n.dials[i] = leaps[c.Arg]
 		return n
 	}
 	if c.Kind == Default {

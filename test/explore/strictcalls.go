@@ -21,7 +21,8 @@ type msg struct {
 
 	change leader.Change
 	term   leader.Term
-	n      int // values
+	n      int          // values
+	span   counter.Span // of timestamps
 	block  counter.Block
 	next   uint64
 
@@ -114,13 +115,13 @@ func (w *strict) deliver(n int) {
 // carryOut is what a request does where it arrives.
 func (w *strict) carryOut(x *msg) {
 	x.answer = true
-	fenced := w.board.Leaders[theGroup].Revision != x.term.Fence
+	fenced := w.board.Leaders[w.hub.group].Revision != x.term.Fence
 	switch x.kind {
 	case toCommit:
 		x.done, x.state = w.commit(x.change)
 	case toReserve:
 		if x.err = errFence; !fenced || w.mutant == strictsim.NoFence {
-			x.block, x.err = w.record.Reserve(uint64(x.n), w.token())
+			x.block, x.err = w.grant(x)
 		}
 		if x.err == nil && w.members[x.from].life == x.life {
 			w.own(x.from).newest = x.block
@@ -215,7 +216,7 @@ func (w *strict) commit(c leader.Change) (bool, leader.State) {
 		}
 	}
 	if c.Put != nil {
-		left = append(left, leader.NodeKey{Node: *c.Put, Revision: w.revision})
+		left = append(left, leader.NodeKey{Node: *c.Put, Revision: w.revision, Stamp: c.Stamp})
 	}
 	w.board.Nodes = left
 	return true, w.board
@@ -252,7 +253,7 @@ func (w *strict) gotBack(x *msg) {
 	case toReturn:
 		if l != nil && l.returned.serial == x.serial {
 			l.returned = pending{}
-			m.m.Ended(theGroup)
+			m.m.Ended(w.hub.group)
 			m.wake = w.now
 		}
 	case toForward:
@@ -262,7 +263,7 @@ func (w *strict) gotBack(x *msg) {
 		}
 		m.forward = pending{}
 		if w.mutant == strictsim.Surplus && x.err == nil {
-			m.surplus = x.last + definition.Step
+			m.surplus = x.last + w.hub.definition.Step
 		}
 		if err := m.batches.Answer(now, x.last, x.err); err != nil {
 			m.forward.until = w.now + callPause
@@ -275,12 +276,12 @@ func (w *strict) gotBack(x *msg) {
 func (w *strict) committed(m *member, x *msg, now int64) {
 	call := m.call
 	m.call = pending{}
-	before := m.m.Until(theGroup)
+	before := m.m.Until(w.hub.group)
 	if w.mutant == strictsim.UntilOfAll && x.err == nil && x.done && call.renews {
 		x.state.Leaders = m.m.View().Leaders
 	}
 	m.m.Answer(now, x.done, x.state, x.err)
-	if m.m.Until(theGroup) != before {
+	if m.m.Until(w.hub.group) != before {
 		m.late = now - call.sent
 	}
 	if w.mutant == strictsim.UnsealAfterDemote && x.err != nil && !call.renews && m.line != nil && m.line.ending &&

@@ -83,7 +83,7 @@ func (w *strict) resume(n int) {
 // limit is up to when requests get values.
 func (w *strict) limit(i int) int64 {
 	m := w.members[i]
-	until := m.m.Until(theGroup)
+	until := m.m.Until(w.hub.group)
 	switch {
 	case w.mutant == strictsim.NoLeaseCheck:
 		return 1 << 62
@@ -153,6 +153,8 @@ func (w *strict) answered(r request, v uint64) {
 		w.wrong = fmt.Sprintf("%d came to a request that was made after %d was answered", v, r.above)
 	case slices.Contains(w.issued, v):
 		w.wrong = fmt.Sprintf("%d was issued twice", v)
+	case w.hub.timed != nil:
+		w.timely(r, v)
 	case v != w.record.Ceil(v):
 		w.wrong = fmt.Sprintf("%d is no value of the sequence", v)
 	}
@@ -178,7 +180,7 @@ func (w *strict) callLeader(m *member, address string) {
 		return
 	}
 	for j, x := range w.members {
-		if x.name == address {
+		if x.address() == address {
 			w.serial++
 			m.forward = pending{serial: w.serial, until: w.now + callWait, n: n}
 			w.send(msg{kind: toForward, from: m.i, to: j, serial: w.serial, life: m.life, n: n})

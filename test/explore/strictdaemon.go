@@ -7,7 +7,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
-	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
@@ -35,6 +34,8 @@ type member struct {
 	tail    counter.Block
 	newest  counter.Block // that the store has granted
 	surplus uint64        // for Surplus: a value that nobody has asked for yet
+	offset  int64         // of timestamps: what it takes for Unix ns minus its clock; 0 = it does not know,
+	sampled int64         // and when it has looked
 }
 
 // A line is a sequence in one term. It does not change.
@@ -63,6 +64,9 @@ func (w *strict) newborn(i, life int, at int64) *member {
 	return &member{i: i, life: life, name: fmt.Sprintf("%c%d", 'a'+i, life), born: at, wake: at}
 }
 
+// address is that of the host.
+func (m *member) address() string { return m.name[:1] }
+
 // kill ends a process; it starts again.
 func (w *strict) kill(i int, pause int64) {
 	m := w.members[i]
@@ -76,9 +80,9 @@ func (w *strict) leave(i int, how Kind) {
 	if m.m == nil {
 		return
 	}
-	m.before = m.m.Until(theGroup)
+	m.before = m.m.Until(w.hub.group)
 	if how == Demote {
-		_ = m.m.Demote(w.clock(i, w.now), theGroup)
+		_ = m.m.Demote(w.clock(i, w.now), w.hub.group)
 	} else {
 		m.m.Stop(w.clock(i, w.now))
 		m.stops = true
@@ -114,11 +118,15 @@ func (m *member) due() int64 {
 func (w *strict) run(i int) {
 	m := w.own(i)
 	if m.m == nil {
-		m.m = leader.NewMachine(leader.Node{ID: m.name, Redis: m.name})
+		m.m = leader.NewMachine(leader.Node{ID: m.name, Redis: m.address()})
 		m.s = issuer.NewStrict(w.hub.configs[i])
-		m.batches = issuer.NewBatches(definition.Step, id.MaxReserve)
+		if w.hub.timed != nil {
+			m.m.SetTimed(w.hub.group)
+		}
+		m.batches = issuer.NewBatches(w.hub.stride, w.hub.most)
 	}
 	m.began = 0
+	w.sample(m)
 	for _, p := range []*pending{&m.call, &m.forward} {
 		if x := *p; x.serial > 0 && x.until <= w.now {
 			w.gotBack(&msg{kind: map[*pending]int{&m.call: toCommit, &m.forward: toForward}[p], from: i, serial: x.serial,
@@ -146,7 +154,7 @@ func (w *strict) run(i int) {
 func (w *strict) drive(m *member) {
 	for m.m != nil {
 		w.act(m)
-		if m.stops && m.m.View().At > 0 && !m.m.Leads(theGroup) && m.call.serial == 0 && !has(m.m.View(), m.name) {
+		if m.stops && m.m.View().At > 0 && !m.m.Leads(w.hub.group) && m.call.serial == 0 && !has(m.m.View(), m.name) {
 			w.kill(m.i, reborn)
 			return
 		}
@@ -158,6 +166,9 @@ func (w *strict) drive(m *member) {
 		if m.stall > now {
 			m.wake = w.when(m.i, m.stall)
 			return
+		}
+		if w.hub.timed != nil {
+			m.m.Tell(now, w.wall(m.i))
 		}
 		c, wake := m.m.Next(now)
 		if c == nil {
@@ -186,7 +197,7 @@ func has(v *leader.View, name string) bool {
 // act begins and ends terms.
 func (w *strict) act(m *member) {
 	for _, ev := range m.m.Events() {
-		if ev.Group != theGroup {
+		if ev.Group != w.hub.group {
 			continue
 		}
 		if ev.Begins {
@@ -199,9 +210,9 @@ func (w *strict) act(m *member) {
 		m.line.ending = true
 		w.finish(m)
 	}
-	if !m.m.Leads(theGroup) {
-		l := m.m.View().Leaders[theGroup]
-		if l.ID == m.name {
+	if !m.m.Leads(w.hub.group) {
+		l := m.m.View().Leaders[w.hub.group]
+		if l.Redis == m.address() { // an earlier life's, see package names
 			l.Redis = ""
 		}
 		m.s.Follow(l.Redis)
@@ -243,7 +254,7 @@ func (w *strict) finish(m *member) {
 		return
 	}
 	if l.sealed {
-		m.m.Ended(theGroup)
+		m.m.Ended(w.hub.group)
 		return
 	}
 	l.sealed = true
@@ -253,17 +264,17 @@ func (w *strict) finish(m *member) {
 	if w.mutant == strictsim.NoSeal {
 		rest, _ := l.to.Left()
 		b, ok = m.newest, rest > 0
-		next = b.Hi - (rest-1)*definition.Step
+		next = b.Hi - (rest-1)*w.hub.definition.Step
 	} else {
 		b, next, ok = l.m.Stop()
 	}
 	switch {
 	case !ok:
-		m.m.Ended(theGroup)
+		m.m.Ended(w.hub.group)
 		return
 	case w.mutant == strictsim.ResumeBlock:
 		m.tail = counter.Block{Lo: next, Hi: b.Hi}
-		m.m.Ended(theGroup)
+		m.m.Ended(w.hub.group)
 		return
 	}
 	w.serial++
@@ -297,7 +308,8 @@ func (w *strict) keep(m *member) {
 	}
 	w.serial++
 	l.call = pending{serial: w.serial, until: w.now + storeWait}
-	w.send(msg{kind: toReserve, from: m.i, to: -1, serial: w.serial, life: m.life, term: l.term, n: int(n)})
+	span, _ := l.m.Span(n)
+	w.send(msg{kind: toReserve, from: m.i, to: -1, serial: w.serial, life: m.life, term: l.term, n: int(n), span: span})
 }
 
 func (w *strict) time(m *member) time.Time { return time.Unix(0, w.clock(m.i, w.now)) }

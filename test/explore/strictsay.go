@@ -9,6 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 )
 
 // An answeredOp is a request that was answered, and those before it.
@@ -93,13 +95,35 @@ func (d *strictDigest) Revision(n int64) {
 	d.revisions = append(d.revisions, n)
 }
 
-// value counts from the next one that is free. Much smaller ones count as one.
+// value counts from the next one that is free. Much smaller ones count as one. A position counts from the present.
 func (d *strictDigest) value(v uint64) {
-	if v == 0 {
+	switch t := d.w.hub.timed; {
+	case v == 0:
 		d.add(1 << 55)
+	case t != nil:
+		d.Number(t.time(v) - d.w.now)
+		d.add(v & t.layout.MaxSequence())
+	default:
+		r := d.w.record
+		d.Number(max(int64(v)-int64(r.Next), -2*int64(max(r.Batch, 6)*r.Step)))
+	}
+}
+
+// id is what a client gets for a value.
+func (d *strictDigest) id(v uint64) {
+	if t := d.w.hub.timed; t != nil {
+		v = t.layout.PositionOf(v)
+	}
+	d.value(v)
+}
+
+// Offset implements leader.Visitor.
+func (d *strictDigest) Offset(o int64) {
+	if o == 0 {
+		d.add(1 << 53)
 		return
 	}
-	d.Number(max(int64(v)-int64(d.w.record.Next), -2*int64(max(d.w.record.Batch, 6)*definition.Step)))
+	d.Number(o + d.w.clock(d.member, d.w.now) - birth - d.w.now)
 }
 
 func (d *strictDigest) block(b counter.Block) {
@@ -122,18 +146,21 @@ func (w *strict) Digest() uint64 {
 	d.about = func(*digest, string) {}
 	d.Number(int64(w.turn % 6))
 	d.Number(w.asked - w.now)
-	l := w.board.Leaders[theGroup]
+	l := w.board.Leaders[w.hub.group]
 	d.Name(l.ID)
 	d.Name(l.Heir)
 	d.Revision(l.Revision)
-	for _, n := range w.board.Nodes {
-		d.Name(n.ID)
-		d.Revision(n.Revision)
-	}
+	d.nodes(w.board.Nodes)
 	d.Name(w.record.Token)
-	d.value(w.largest)
+	d.id(w.largest)
+	seen := w.seen()
 	for _, v := range w.issued {
-		d.value(v)
+		if v > seen {
+			d.id(v)
+		}
+	}
+	if w.hub.timed != nil {
+		d.clocks()
 	}
 	for i, m := range w.members {
 		d.member = i
@@ -148,7 +175,7 @@ func (w *strict) Digest() uint64 {
 		d.Moment(r.moment)
 		d.until(r.resumes)
 		d.Moment(r.until)
-		d.value(r.above)
+		d.id(r.above)
 		if m := w.members[r.at]; m.line != nil && m.line.term.Number == r.term {
 			d.Number(-1)
 		}
@@ -165,10 +192,10 @@ func (m *member) visit(d *strictDigest) {
 	if m.m == nil {
 		return
 	}
-	m.m.Visit(theGroup, d)
+	m.m.Visit(d.w.hub.group, d)
 	m.s.Visit(func(address string, leads bool, last uint64) {
 		d.Name(address)
-		d.value(last)
+		d.id(last)
 		if leads {
 			d.Number(-2)
 		}
@@ -178,9 +205,9 @@ func (m *member) visit(d *strictDigest) {
 		if v < 2 {
 			d.Number(int64(v))
 		} else {
-			d.value(v)
+			d.id(v)
 		}
-	}, d.value)
+	}, d.id)
 	for _, p := range []pending{m.call, m.forward} {
 		d.pending(p)
 	}
@@ -189,7 +216,9 @@ func (m *member) visit(d *strictDigest) {
 	d.Moment(m.before)
 	d.block(m.tail)
 	d.block(m.newest)
-	d.value(m.surplus)
+	d.id(m.surplus)
+	d.Offset(m.offset)
+	d.until(m.sampled + sampleEvery)
 	if l := m.line; l != nil {
 		d.Revision(l.term.Fence)
 		d.pending(l.call)
@@ -204,7 +233,10 @@ func (m *member) visit(d *strictDigest) {
 			bits += 2
 		}
 		d.Number(bits)
-		l.m.Visit(func(b counter.Block, next, floor uint64, _ time.Time, numbers ...uint64) {
+		l.m.Visit(func(b counter.Block, next, floor uint64, _, came time.Time, numbers ...uint64) {
+			if d.w.hub.timed != nil && !came.IsZero() {
+				d.Moment(came.UnixNano())
+			}
 			d.block(b)
 			d.value(next)
 			d.value(floor)
@@ -212,7 +244,10 @@ func (m *member) visit(d *strictDigest) {
 				d.add(n)
 			}
 		})
-		if s, ok := l.to.(interface{ Visit(func(...uint64)) }); ok {
+		switch s := l.to.(*issuer.Sequence); {
+		case d.w.hub.timed != nil:
+			s.VisitTimed(d.w.clock(d.member, d.w.now), d.value, d.id, d.Number)
+		default:
 			s.Visit(d.values)
 		}
 	}
@@ -248,17 +283,28 @@ func (d *strictDigest) msg(x *msg) {
 	}
 	d.Number(bits)
 	d.until(x.at)
-	x.change.Visit(theGroup, d)
+	x.change.Visit(d.w.hub.group, d)
 	d.Revision(x.term.Fence)
 	d.Number(int64(x.n))
 	d.block(x.block)
 	d.value(x.next)
-	d.value(x.last)
+	d.id(x.last)
+	if d.w.hub.timed != nil {
+		d.stamp(x.change.Stamp)
+		d.span(x.span)
+	}
 	if x.answer && x.kind == toCommit {
-		d.Revision(x.state.Leaders[theGroup].Revision)
-		for _, n := range x.state.Nodes {
-			d.Name(n.ID)
-			d.Revision(n.Revision)
+		d.Revision(x.state.Leaders[d.w.hub.group].Revision)
+		d.nodes(x.state.Nodes)
+	}
+}
+
+func (d *strictDigest) nodes(all []leader.NodeKey) {
+	for _, n := range all {
+		d.Name(n.ID)
+		d.Revision(n.Revision)
+		if d.w.hub.timed != nil {
+			d.stamp(n.Stamp)
 		}
 	}
 }
@@ -313,6 +359,8 @@ func (w *strict) Say(c Choice) string {
 		return "daemon " + who + " is stopped cleanly, and starts again"
 	case Demote:
 		return "daemon " + who + " is told to hand the group over"
+	case Jump:
+		return fmt.Sprintf("the time of day of daemon %s's host is %v ahead from now on", who, time.Duration(leaps[c.Arg]))
 	}
 	return what
 }

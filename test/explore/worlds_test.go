@@ -61,6 +61,12 @@ var explored = []setting{
 		long: Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, LateAnswer, Cut}},
 	},
 	{
+		name: "timestamps", start: Timestamps, time: strictTime,
+		once:  Bound{Faults: 1, Preemptions: 1, Begin: strictFaults},
+		twice: Bound{Faults: 2, Begin: strictFaults, Kinds: []Kind{Jump, Demote, Kill}},
+		long:  Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote, Jump}},
+	},
+	{
 		name: "redis", start: func(m string) World { return Redis(false, m) }, time: redisTime,
 		once: Bound{Faults: 1, Preemptions: 1}, long: losses,
 	},

@@ -238,8 +238,8 @@ var rules = []rule{
 		"the real decisions over a model of the world"},
 	{"test/explore", []string{
 		"counter", "counter/leader", "counter/redis/line", "generator", "id", "internal/durable", "internal/figure",
-		"internal/issuer", "test/copied", "test/memcas", "test/redismodel", "test/seqsim", "test/sim", "test/strictsim",
-		"workerid", "workerid/*"},
+		"internal/issuer", "internal/kinds", "test/copied", "test/memcas", "test/redismodel", "test/seqsim", "test/sim",
+		"test/strictsim", "workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"},
 		"the real sequences over a model of the world"},

@@ -141,19 +141,23 @@ func (b *board) advance(n *name, t leader.Term, s counter.Span) (counter.Block, 
 	if b.state.Leaders[t.Group].Revision != t.Fence && b.w.mutant != NoFence {
 		return counter.Block{}, errFence
 	}
-	begins := n.record.Term != s.Term
-	switch r := &n.record; {
-	case b.w.mutant == StartAtNow && begins:
-		r.Next = min(r.Next, s.From)
-	case b.w.mutant == Ratchet:
-		l := kinds.IDLayout(r.Definition)
-		s.To = max(s.To, r.Next+uint64(r.Time.Ahead.Milliseconds()/l.Unit)<<l.SequenceBits)
-	}
-	granted, err := n.record.Advance(s, b.token())
+	granted, err := b.w.mutant.Advance(&n.record, s, b.token())
 	l := kinds.IDLayout(n.record.Definition)
 	ahead := l.Decompose(kinds.IDOf(n.record.Definition, n.record.Next-1)).Time.UnixNano() - birth - b.w.now
 	if b.w.Furthest = max(b.w.Furthest, int(ahead/ms)); ahead > int64(n.record.Time.Ahead)+mostAhead && !b.w.misled {
 		b.w.fail("%s: the record is %v ahead", n.record.Name, time.Duration(ahead))
 	}
 	return granted, err
+}
+
+// Advance is that of a Record, of which StartAtNow and Ratchet are mutants.
+func (m Mutant) Advance(r *counter.Record, s counter.Span, token string) (counter.Block, error) {
+	switch {
+	case m == StartAtNow && r.Term != s.Term:
+		r.Next = min(r.Next, s.From)
+	case m == Ratchet:
+		l := kinds.IDLayout(r.Definition)
+		s.To = max(s.To, r.Next+uint64(r.Time.Ahead.Milliseconds()/l.Unit)<<l.SequenceBits)
+	}
+	return r.Advance(s, token)
 }
