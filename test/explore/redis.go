@@ -24,14 +24,24 @@ var redisPauses = [...]int64{lease / 2, lease + epsilon + redisBeat/2}
 // heedless is a mutant of the daemon.
 const heedless = "grants do not wait for the replica"
 
+// A redisPool carries out calls on a server's keys, at its time, Unix ms.
+type redisPool interface {
+	Acquire(script.Acquire, int64) (script.Acquired, error)
+	Extend(script.Extend, int64) (script.Extended, error)
+	Release(script.Release, int64) (script.Server, error)
+	Free(script.Free, int64) (script.Freed, error)
+	Init(script.Init, int64) (string, error)
+}
+
 // redis is the world of two daemons that want one worker id of a pool in Redis: a master and its replica, which may be
-// behind and be promoted then. Servers carry out the model of the scripts, which a test compares with a real Redis;
-// daemons use the memory of requests that ships. A world in which grants wait for the replica has another start.
-// It does not change.
+// behind and be promoted then. Servers carry out the model of the scripts, which a test compares with a real Redis, or
+// the scripts; daemons use the memory of requests that ships. A world in which grants wait for the replica has another
+// start. It does not change.
 type redis struct {
 	mutant   redismodel.Mutant
 	heedless bool // another mutant: what a replica does not have counts
 	waits    bool
+	real     func(*redismodel.Server) redisPool // nil = the model carries out calls
 	now      int64
 	servers  [2]redisServer
 	master   int
@@ -81,8 +91,10 @@ type redisCall struct {
 }
 
 // Redis returns the world of one holder and one that waits, once all is steady.
-func Redis(waits bool, mutant string) World {
-	w := &redis{waits: waits, heedless: mutant == heedless}
+func Redis(waits bool, mutant string) World { return redisOver(nil, waits, mutant) }
+
+func redisOver(real func(*redismodel.Server) redisPool, waits bool, mutant string) World {
+	w := &redis{waits: waits, heedless: mutant == heedless, real: real}
 	for _, m := range redismodel.Mutants() {
 		if m.String() == mutant {
 			w.mutant = m
@@ -96,7 +108,7 @@ func Redis(waits bool, mutant string) World {
 	w.servers[1].follows, w.servers[1].Replica = true, true
 	w.daemons = [2]*redisDaemon{w.born(0, 0), w.born(1, 0)}
 	w.daemons[1].due += redisBeat/2 + 1
-	w.operate(func(s *redismodel.Server, t script.Terms, now int64) {
+	w.operate(func(s redisPool, t script.Terms, now int64) {
 		_, _ = s.Init(script.Init{Terms: w.terms(), Now: began, RequestID: w.request(), How: script.InitNew}, now)
 	})
 	for w.now < old {
@@ -241,7 +253,7 @@ func (w *redis) Do(c Choice) World {
 		m, o := &n.servers[n.master], &n.servers[i]
 		o.up, o.follows, o.Replica, o.Replid, o.Keys, m.behind = true, true, true, m.Replid, m.Keys, false
 	case Free:
-		n.operate(func(s *redismodel.Server, t script.Terms, now int64) {
+		n.operate(func(s redisPool, t script.Terms, now int64) {
 			_, _ = s.Free(script.Free{Terms: t, Now: began + n.now, RequestID: n.request(), Worker: 1}, now)
 		})
 	case Wipe:
@@ -260,20 +272,24 @@ func (w *redis) promote(i int, serves bool) {
 }
 
 // operate is what operators do at the master.
-func (w *redis) operate(do func(s *redismodel.Server, t script.Terms, now int64)) {
+func (w *redis) operate(do func(s redisPool, t script.Terms, now int64)) {
 	t := w.terms()
 	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
-	w.at(w.master, func(s *redismodel.Server, now int64) { do(s, t, now) })
+	w.at(w.master, func(s redisPool, now int64) { do(s, t, now) })
 }
 
 // at lets a server carry out a script, and says how many replicas have what it wrote.
-func (w *redis) at(i int, do func(s *redismodel.Server, now int64)) (have int) {
+func (w *redis) at(i int, do func(s redisPool, now int64)) (have int) {
 	s := &w.servers[i]
 	s.Keys = s.Keys.Clone()
 	if s.Online = 0; w.servers[1-i].follows {
 		s.Online = 1
 	}
-	do(&s.Server, began+w.now+s.skew)
+	pool := redisPool(&s.Server)
+	if w.real != nil {
+		pool = w.real(&s.Server)
+	}
+	do(pool, began+w.now+s.skew)
 	return w.follow(i)
 }
 
@@ -402,7 +418,7 @@ func (w *redis) carryOut(c *redisCall) {
 		return
 	}
 	var said script.Server
-	have := w.at(c.server, func(s *redismodel.Server, now int64) {
+	have := w.at(c.server, func(s redisPool, now int64) {
 		switch {
 		case c.acquire != nil:
 			c.acquired, c.err = s.Acquire(*c.acquire, now)

@@ -241,6 +241,7 @@ var rules = []rule{
 		"internal/issuer", "internal/kinds", "test/copied", "test/memcas", "test/redismodel", "test/seqsim", "test/sim",
 		"test/strictsim", "workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
+	{"test/scripted", []string{"test/redismodel", "workerid/redis/script"}, "a tool for tests"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"},
 		"the real sequences over a model of the world"},
 	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
@@ -259,7 +260,8 @@ var rules = []rule{
 var exclusive = []rule{
 	{"github.com/prometheus/*", []string{"collector", "internal/metrics"},
 		"one package knows Prometheus, and one gives a program's registry what that makes; counters are plain elsewhere"},
-	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest"},
+	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest",
+		"test/scripted"},
 		"who records in Redis knows it"},
 	{"github.com/go-zookeeper/zk", []string{"client/zkresolver", "workerid/zookeeper", "test/zktest"},
 		"one store and one resolver know ZooKeeper"},

@@ -1,38 +1,21 @@
 package redismodel_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strconv"
 	"testing"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/redismodel"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/scripted"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
-
-// disguise lets the scripts see another server and another clock than they run on: their last
-// arguments.
-const disguise = `
-local redis = (function(real)
-  local now, info = tonumber(table.remove(ARGV)), table.remove(ARGV)
-  local function call(command, ...)
-    if command == 'TIME' then return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)} end
-    if command == 'INFO' then return ({server = '', replication = info})[...] end
-    return real.call(command, ...)
-  end
-  return setmetatable({call = call}, {__index = real})
-end)(redis)
-`
 
 const steps = 1500 // of each random history
 
@@ -42,8 +25,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	server, reached := redistest.Start(t), map[string]int{}
 	for seed := range uint64(12) {
-		h := &history{T: t, rnd: rand.New(rand.NewPCG(seed, 1)), real: server.Client(), now: 1893456000000, reached: reached}
-		h.keys = script.Keys(fmt.Sprint("seed", seed), false)
+		h := &history{T: t, rnd: rand.New(rand.NewPCG(seed, 1)), now: 1893456000000, reached: reached}
+		h.real = scripted.New(server.Client(), fmt.Sprint("seed", seed))
 		if seed%3 == 0 { // a pool of yaraus's
 			h.model.Keys.IDs = map[uint64]float64{8: 0, 9: 1893456600.123456, 10: 1893455000, 11: 0}
 			h.model.Keys.Clients = map[uint64]string{9: "yaraus", 10: "yaraus"}
@@ -74,8 +57,7 @@ var outcomes = []string{
 type history struct {
 	*testing.T
 	rnd        *rand.Rand
-	real       *goredis.Client
-	keys       []string
+	real       *scripted.Pool
 	model      redismodel.Server
 	now        int64
 	daemons    [4]daemon
@@ -353,7 +335,7 @@ func (h *history) operate() string {
 func (h *history) call(c script.Call) (any, error) {
 	h.Helper()
 	want, wantErr := h.callModel(c)
-	got, gotErr := h.callReal(c)
+	got, gotErr := h.real.Call(&h.model, c, h.now)
 	if !reflect.DeepEqual(want, got) || fmt.Sprint(wantErr) != fmt.Sprint(gotErr) {
 		h.Errorf("%T %+v\nmodel: %+v, %v\nRedis: %+v, %v", c, c, want, wantErr, got, gotErr)
 	}
@@ -393,45 +375,25 @@ func (h *history) callModel(c script.Call) (v any, err error) {
 	return v, nil
 }
 
-func (h *history) callReal(c script.Call) (v any, err error) {
-	role := "master"
-	if h.model.Replica {
-		role = "slave"
-	}
-	info := fmt.Sprintf("run_id:%s\r\nrole:%s\r\nmaster_replid:%s\r\n", h.model.Run, role, h.model.Replid)
-	for i := range h.model.Online {
-		info += fmt.Sprintf("slave%d:ip=::1,port=%d,state=online,offset=1,lag=0\r\n", i, 7000+i)
-	}
-	info += "slave8:ip=::1,port=8000,state=wait_bgsave,offset=1,lag=0\r\n"
-	if h.model.Online > 0 {
-		info += "slave9:ip=::1,port=7000,state=online,offset=0,lag=60\r\n" // its connection before this one
-	}
-	var args []any
-	for _, a := range append(c.Args(), info, strconv.FormatInt(h.now, 10)) {
-		args = append(args, a)
-	}
-	reply, err := h.real.Eval(context.Background(), disguise+script.Text(c.Script()), h.keys, args...).Result()
+// compareKeys compares what the model and Redis keep.
+func (h *history) compareKeys() {
+	h.Helper()
+	got, err := h.real.Read()
 	if err != nil {
-		if r, ok := script.ParseRefusal(err.Error()); ok {
-			err = r
-		}
-		return nil, err
+		h.Fatal(err)
 	}
-	switch c := c.(type) {
-	case script.Acquire:
-		return some(script.ReadAcquired(reply))
-	case script.Extend:
-		return some(script.ReadExtended(c, reply))
-	case script.Release:
-		return some(script.ReadReleased(reply))
-	case script.Init:
-		return some(script.ReadInit(reply))
-	case script.Free:
-		return some(script.ReadFreed(reply))
-	case script.ResetClock:
-		return some(script.ReadClockReset(reply))
+	want := h.model.Keys
+	same := maps.Equal(got.IDs, want.IDs) && maps.Equal(got.Clients, want.Clients) && maps.Equal(got.Stats, want.Stats) &&
+		maps.Equal(got.HighWater, want.HighWater) && got.Meta == want.Meta
+	if !same {
+		h.Errorf("model: %+v\nRedis: %+v", want, got)
 	}
-	return nil, nil
 }
 
-func some[T any](v T, err error) (any, error) { return v, err }
+// write puts the model's keys into Redis.
+func (h *history) write() {
+	h.Helper()
+	if err := h.real.Write(h.model.Keys); err != nil {
+		h.Fatal(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/test/redismodel"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/scripted"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -17,9 +18,9 @@ func TestConformanceOfOldRecords(t *testing.T) {
 	t.Parallel()
 	server, lost, kept := redistest.Start(t), 0, 0
 	for n := range 3 * 2 * 9 {
-		h := &history{T: t, real: server.Client(), now: 1893456000000, reached: map[string]int{}}
+		h := &history{T: t, now: 1893456000000, reached: map[string]int{}}
 		h.model.Run, h.model.Replid = "aa", "bb"
-		h.keys = script.Keys(fmt.Sprint("old", n), false)
+		h.real = scripted.New(server.Client(), fmt.Sprint("old", n))
 		back, before, last := n%3, n/3%2 == 1, int64(n/6)
 		terms := script.Terms{Fingerprint: "f", Lease: 60000, MaxLease: 60000, MaxSkew: 2000, Epsilon: 5000, Min: 8, Max: 8}
 		h.call(script.Init{Terms: terms, Now: h.now, RequestID: h.requestID(), How: script.InitNew})
