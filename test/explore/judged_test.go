@@ -23,15 +23,15 @@ const (
 var unjudged = map[string]map[string]string{
 	"sim": {
 		"W counts from the answer":                               deeper,
-		"a lost answer is taken for a write that did not happen": deeper,
-		"a record that moved during the watch is taken":          deeper,
+		"a lost answer is taken for a write that did not happen": waitsLong,
+		"a record that moved during the watch is taken":          waitsLong,
 		"a reservation has ticks":                                deeper,
 		"a window starts at the mark + 1":                        deeper,
 		"a write goes over whichever connection there is":        deeper,
 		"an epoch that only the watch saw is taken for known":    deeper,
 		"any raised floor is taken for a new one":                deeper,
 		"meta is not compared when a worker id is acquired":      deeper,
-		"meta is not compared when leases are extended":          deeper,
+		"meta is not compared when leases are extended":          waitsLong,
 		"newcomers do not watch":                                 deeper,
 		"returners do not watch":                                 deeper,
 		"the first reading is not judged":                        deeper,

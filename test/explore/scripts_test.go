@@ -57,7 +57,7 @@ func TestEveryScheduleOfTheScripts(t *testing.T) {
 	}
 	db := redistest.Start(t).Client()
 	over := func(s *redismodel.Server) redisPool { return scripts{s, t, scripted.New(db, "explored")} }
-	for _, b := range []Bound{single, {Faults: 2, Kinds: []Kind{Pause, Wipe}}} {
+	for _, b := range []Bound{single, {Faults: 2, Kinds: []Kind{Pause, Wipe, Stop}}} {
 		model := setting{start: func(m string) World { return Redis(false, m) }, time: redisTime}
 		real := setting{start: func(m string) World { return redisOver(over, false, m) }, time: redisTime}
 		want, r := model.explore(t, "", Explorer{Bound: b}), real.explore(t, "", Explorer{Bound: b})
