@@ -77,8 +77,9 @@ func (d *driver) Lock(ctx context.Context, name string) (unlock func() error, er
 	}, nil
 }
 
-// write records r in place of found. Only who made the file, and wrote to it last, may overwrite it, and only under the
-// same lock: while one was moved away, another process may be about to put its file there, and only a new file stops it.
+// write records r in place of found. Only who made the file, and wrote to it last, may overwrite it, and only under
+// the same lock: while one was moved away, another process may be about to put its file there, and only a new file
+// stops it.
 func (q *sequence) write(r, found *record) error {
 	how, lock := q.copies.Update, q.lock.ID()
 	if f := q.copies.File(); f == nil || !f.Is(q.path) || found == nil || *found != q.last || lock != q.under {
