@@ -15,9 +15,9 @@ import (
 // Callers who find it empty have parts of the answer that is awaited, as callers of a batch have: so
 // each of a thousand is woken once, and the first one does not take all.
 //
-// Where many more wait than a stock may have, it is of no use: one request after the other serves them more slowly than two
-// at a time do. They form a crowd, which asks without the stock, until none of it waits any more. Meanwhile the stock
-// is empty and asks for nothing, so that what it has later is later than what the crowd got.
+// Where many more wait than a stock may have, it is of no use: one request after the other serves them more slowly
+// than two at a time do. They form a crowd, which asks without the stock, until none of it waits any more. Meanwhile
+// the stock is empty and asks for nothing, so that what it has later is later than what the crowd got.
 type stock struct {
 	c *Client
 	g *Generator
