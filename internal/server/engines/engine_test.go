@@ -390,6 +390,33 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 	})
 }
 
+// A client that pours from its first byte on, and does not read, has one buffer of input in uring's memory, not the
+// 32 that a receive may bring at once.
+func TestClientsThatPour(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		if m.name != "uring" {
+			t.Skip("the others read when they are ready for it")
+		}
+		const clients, size = 10, 32 << 20
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for range clients {
+			c := r.dial()
+			defer c.abort()
+			c.say("big %d\r\n%s", size, strings.Repeat("echo 0123456789\r\n", 4000))
+		}
+		eventually(t, func() string {
+			if r.counters.BytesWritten.Load() < 1<<20 {
+				return "nothing written"
+			}
+			return ""
+		})
+		if read, _ := r.settled(); read > clients*4096 {
+			t.Errorf("%d bytes read from %d clients", read, clients)
+		}
+	})
+}
+
 // While a client does not read, its output is limited and its input stays unread.
 func TestClientsThatDoNotRead(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {

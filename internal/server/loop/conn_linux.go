@@ -35,6 +35,7 @@ type Conn struct {
 	Shutting  bool   // a SHUT_WR is under way
 	Watching  bool   // a poll for the end of input is under way
 	Closing   bool   // to be closed when nothing is under way
+	Pours     bool   // its last input filled a buffer, or there was none
 	Spoke     uint16 // round of sends that its last one belongs to
 
 	Peer  peers.Peer // where it comes from, once it holds something; see Loop.Learn

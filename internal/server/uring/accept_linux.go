@@ -217,7 +217,7 @@ func (u *ringLoop) start(slot int32, from loop.Arrival) {
 			c.Session.(server.PeerSession).Peer(from.Peer)
 		}
 	}
-	c.Readable = u.Draining
+	c.Readable, c.Pours = u.Draining, true
 	if u.forced {
 		u.drop(c)
 		return

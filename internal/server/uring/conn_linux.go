@@ -66,10 +66,11 @@ func (u *ringLoop) listen(c *loop.Conn) {
 }
 
 // receive asks for the connection's input, now and whenever more comes. If the end of input is
-// already there, it asks only for the next piece of what is left.
+// already there, it asks only for the next piece of what is left. So it does of one that pours: else
+// a client that sends much and reads nothing has 32 buffers of input in memory before that is known.
 func (u *ringLoop) receive(c *loop.Conn) {
 	mode := uint16(recvMultishot)
-	if c.HungUp {
+	if c.HungUp || c.Pours {
 		mode = 0
 	}
 	c.Receiving = true
@@ -164,6 +165,7 @@ func (u *ringLoop) received(r cqe) {
 	case r.res > 0:
 		c.Last = u.Sweep
 		u.Read += uint64(r.res)
+		c.Pours = len(input) == u.ring.bufferSize
 		c.Readable = c.Readable || u.Draining && len(input) == u.ring.bufferSize
 		u.hear(c, input)
 	case r.res == 0:
