@@ -199,31 +199,6 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 	}
 }
 
-// A definition that waits for its store must not get another one beside it.
-func TestAdminPortWithoutAStore(t *testing.T) {
-	d, _ := run(t, func(c *Config) {
-		c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t)
-		c.Counters.URL, c.Definitions = "etcd://127.0.0.1:1", "orders sequence start=5"
-	})
-	for request, want := range map[string]string{
-		"PUT /generators/orders orders sequence start=7": `409 the definition "orders sequence start=7" is not what is ` +
-			`recorded, "orders sequence start=5"`,
-		"PUT /generators/evens evens sequence": "503 etcd at http://127.0.0.1:1 does not answer",
-		"POST /generators/orders/adopt":        "409 name adopt: for files only",
-	} {
-		f := strings.SplitN(request+" ", " ", 3)
-		status, text := d.ask(t, "admin", "", "top", f[0]+" "+f[1], f[2])
-		if got := fmt.Sprint(status, " ", text); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s", request, got)
-		}
-	}
-	none, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t) })
-	if status, text := none.ask(t, "admin", "", "top", "PUT /generators/a", "a sequence"); status != 409 ||
-		text != stores.ErrNoPlace.Error()+"\n" {
-		t.Errorf("without a directory: %d %s", status, text)
-	}
-}
-
 // Once the admin port has answered a raise, no daemon on the files issues a smaller value.
 func TestARaiseHoldsOnceItIsAnswered(t *testing.T) {
 	dir, auth := t.TempDir(), authFile(t, "ann:top:*=get,admin")
