@@ -2,15 +2,12 @@ package names
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/test/memcounter"
 )
 
 // What is created is served at once, by this daemon, and stays what it is.
@@ -53,34 +50,12 @@ func TestCreate(t *testing.T) {
 	if _, err := n.Users(); err == nil || err.Error() != "the counter store keeps no users" {
 		t.Error(err)
 	}
-	if e, err := newBoardRoom(t).Elector(); err != nil || e == nil {
+	if e, err := newBoard().room(t, Config{}).Elector(); err != nil || e == nil {
 		t.Error(err)
 	}
 	none := room(t, Config{})
 	if _, _, err := none.Create(t.Context(), parse(t, "a sequence")); !errors.As(err, new(stores.Conflict)) ||
 		err.Error() != stores.ErrNoPlace.Error() {
-		t.Error(err)
-	}
-}
-
-// newBoardRoom opens a room that may elect leaders.
-func newBoardRoom(t *testing.T) *Names {
-	return newBoard().room(t, Config{})
-}
-
-// There is room for ten thousand names, and no more.
-func TestCreateBeyondTheLimit(t *testing.T) {
-	db := memcounter.NewDatabase()
-	var lines strings.Builder
-	for i := range kinds.MaxNames - 1 {
-		lines.WriteString(fmt.Sprintf("u%d uuid4;", i))
-	}
-	n := room(t, Config{Counters: stores.Counters{Dir: "/"}, Definitions: lines.String(), MaxWait: time.Second}, inMemory(db))
-	if _, _, err := n.Create(t.Context(), parse(t, "last sequence")); err != nil {
-		t.Error(err)
-	}
-	_, _, err := n.Create(t.Context(), parse(t, "more sequence"))
-	if !errors.As(err, new(stores.Conflict)) || err.Error() != `"more sequence start=1": 10000 names are served already` {
 		t.Error(err)
 	}
 }

@@ -1,10 +1,12 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,41 +55,37 @@ func TestNothingIsReservedOfWhatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// An outOfReach store does not answer while it is down.
-type outOfReach struct {
+// A faulty store fails in the calls for which err returns an error.
+type faulty struct {
 	memcounter.Store
-	down    *atomic.Bool
-	defines *atomic.Int64
+	err func(call string) error
 }
 
-func (s outOfReach) err() error {
-	if s.down.Load() {
-		return fmt.Errorf("%w: no route", counter.ErrUnavailable)
-	}
-	return nil
+// open makes the store that of a room.
+func (s faulty) open(n *Names) {
+	n.openStore = func() (stores.CounterStore, error) { return s, s.err("Open") }
 }
 
-func (s outOfReach) List(ctx context.Context) ([]counter.Record, error) {
-	if err := s.err(); err != nil {
-		return nil, err
-	}
-	return s.Store.List(ctx)
+func (s faulty) List(ctx context.Context) ([]counter.Record, error) {
+	all, err := s.Store.List(ctx)
+	return all, cmp.Or(s.err("List"), err)
 }
 
-func (s outOfReach) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
-	s.defines.Add(1)
-	if err := s.err(); err != nil {
+func (s faulty) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
+	if err := s.err("Define"); err != nil {
 		return counter.Record{}, err
 	}
 	return s.Store.Define(ctx, d)
 }
 
-func (s outOfReach) Changes(ctx context.Context, since string) (string, []counter.Record, error) {
-	if err := s.err(); err != nil {
+func (s faulty) Changes(ctx context.Context, since string) (string, []counter.Record, error) {
+	if err := s.err("Changes"); err != nil {
 		return since, nil, err
 	}
 	return s.Store.Changes(ctx, since)
 }
+
+func (s faulty) Close() error { return s.err("Close") }
 
 // A room opens although its store does not answer. Until it does no name that may be a sequence stands for the default
 // kind; then all is served, and what differs from the record is refused, and told once.
@@ -95,13 +93,20 @@ func TestAStoreThatAnswersLater(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			db, log := memcounter.NewDatabase(), new(logbook)
-			s := outOfReach{db.Open(), new(atomic.Bool), new(atomic.Int64)}
-			s.down.Store(true)
+			var up atomic.Bool
+			var defines atomic.Int64
+			s := faulty{db.Open(), func(call string) error {
+				if call == "Define" {
+					defines.Add(1)
+				}
+				if up.Load() || call == "Open" {
+					return nil
+				}
+				return fmt.Errorf("%w: no route", counter.ErrUnavailable)
+			}}
 			record(t, db.Open(), counter.Sequence("theirs"), counter.Sequence("differs"))
 			n := room(t, Config{Counters: stores.Counters{Dir: "/"}, MaxWait: time.Second, RefuseUnknown: refuse,
-				Definitions: "orders sequence batch=7; differs sequence start=2; u4 uuid4"}, inMemory(db), func(n *Names) {
-				n.openStore = func() (stores.CounterStore, error) { return s, nil }
-			}, log.of)
+				Definitions: "orders sequence batch=7; differs sequence start=2; u4 uuid4"}, inMemory(db), s.open, log.of)
 			for _, name := range []string{"theirs", "other"} {
 				if got := n.next(t, name); !strings.Contains(got, errUnsure.Error()) {
 					t.Errorf("%s: %s", name, got)
@@ -128,7 +133,7 @@ func TestAStoreThatAnswersLater(t *testing.T) {
 				strings.Contains(text, "is recorded") {
 				t.Error(text)
 			}
-			s.down.Store(false)
+			up.Store(true)
 			after(5 * time.Second)
 			for name, want := range map[string]string{"orders": "1", "theirs": "1", "differs": "is not what is recorded",
 				"other": errUnsure.Error()} { // a record may be missing as long as one differs
@@ -156,33 +161,34 @@ func TestAStoreThatAnswersLater(t *testing.T) {
 			if got := n.next(t, "other"); refuse != strings.HasPrefix(got, "no such generator") {
 				t.Error(got)
 			}
-			before := s.defines.Load()
-			if after(5 * time.Second); s.defines.Load() != before {
+			before := defines.Load()
+			if after(5 * time.Second); defines.Load() != before {
 				t.Error("what is recorded is recorded again")
 			}
 		})
 	}
 }
 
-// A store that loses its connection between the list and the first definition, or cannot write, is waited for too.
+// A store that takes no writes is waited for too.
 func TestAStoreThatTakesNoWrites(t *testing.T) {
 	bubble(t, func(t *testing.T) {
+		var writes atomic.Bool
 		db, log := memcounter.NewDatabase(), new(logbook)
-		s := outOfReach{db.Open(), new(atomic.Bool), new(atomic.Int64)}
+		s := faulty{db.Open(), func(call string) error {
+			if call != "Define" || writes.Load() {
+				return nil
+			}
+			return counter.ErrUnavailable
+		}}
 		n := room(t, Config{Counters: stores.Counters{Dir: "/"}, MaxWait: time.Second, Definitions: "a sequence; b sequence"},
-			inMemory(db), func(n *Names) {
-				n.openStore = func() (stores.CounterStore, error) {
-					time.AfterFunc(time.Nanosecond, func() { s.down.Store(true) })
-					return slow{s}, nil
-				}
-			}, log.of)
+			inMemory(db), s.open, log.of)
 		if text := log.take(); strings.Count(text, "WARN a sequence is recorded once the counter store takes writes") != 2 {
 			t.Error(text)
 		}
 		if got := n.next(t, "other"); len(got) != 19 {
 			t.Error("what is recorded is known:", got)
 		}
-		s.down.Store(false)
+		writes.Store(true)
 		after(5 * time.Second)
 		if got := n.next(t, "a") + n.next(t, "b"); got != "11" {
 			t.Error(got)
@@ -190,36 +196,24 @@ func TestAStoreThatTakesNoWrites(t *testing.T) {
 	})
 }
 
-// A slow store needs a while to list.
-type slow struct{ outOfReach }
-
-func (s slow) List(ctx context.Context) ([]counter.Record, error) {
-	all, err := s.outOfReach.List(ctx)
-	time.Sleep(time.Second)
-	return all, err
-}
-
-// A store that cannot be opened, listed or closed says so.
+// A store that cannot be opened, or neither listed nor closed, says so; and one that cannot be closed at the end.
 func TestAStoreThatFails(t *testing.T) {
 	broken := errors.New("broken")
-	n := closed(t, Config{Counters: stores.Counters{Dir: "/"}})
-	n.openStore = func() (stores.CounterStore, error) { return nil, broken }
-	if err := n.Open(); err != broken {
-		t.Error(err)
-	}
-	n.Stop()
-	f := unlistable{memcounter.NewDatabase().Open(), broken}
-	n.openStore = func() (stores.CounterStore, error) { return f, nil }
-	if err := n.Open(); !errors.Is(err, broken) || strings.Count(err.Error(), "broken") != 2 {
-		t.Error(err)
+	for calls, errs := range map[string]int{"Open": 1, "List Close": 2, "Close": 0} {
+		n, log := closed(t, Config{Counters: stores.Counters{Dir: "/"}}), new(logbook)
+		log.of(n)
+		faulty{memcounter.NewDatabase().Open(), func(call string) error {
+			if slices.Contains(strings.Fields(calls), call) {
+				return broken
+			}
+			return nil
+		}}.open(n)
+		if err := n.Open(); errors.Is(err, broken) != (errs > 0) || err != nil && strings.Count(err.Error(), "broken") != errs {
+			t.Errorf("%s: %v", calls, err)
+		}
+		n.Stop()
+		if text := log.take(); strings.Contains(text, "WARN the counter store was not closed error=broken") != (errs == 0) {
+			t.Errorf("%s: %s", calls, text)
+		}
 	}
 }
-
-// An unlistable store can neither be listed nor closed.
-type unlistable struct {
-	memcounter.Store
-	err error
-}
-
-func (s unlistable) List(context.Context) ([]counter.Record, error) { return nil, s.err }
-func (s unlistable) Close() error                                   { return s.err }

@@ -21,6 +21,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/test/memcounter"
 )
 
 // patience is how long a client waits in a test: no test measures it.
@@ -138,15 +139,20 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 		}
 	}
 	write("a", 2)
-	n := room(t, Config{DefinitionsFile: file})
+	n := room(t, Config{DefinitionsFile: file, Counters: stores.Counters{Dir: "/"}}, inMemory(memcounter.NewDatabase()))
 	write("b", kinds.MaxNames-1)
 	if err := n.Reload(); err == nil ||
 		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(n.Catalog.Names()) != 2 {
 		t.Errorf("%v, %d names", err, len(n.Catalog.Names()))
 	}
-	write("b", kinds.MaxNames-2)
-	if err := n.Reload(); err != nil || len(n.Catalog.Names()) != kinds.MaxNames {
+	write("b", kinds.MaxNames-3)
+	_, _, last := n.Create(t.Context(), parse(t, "last sequence"))
+	if err := errors.Join(n.Reload(), last); err != nil || len(n.Catalog.Names()) != kinds.MaxNames {
 		t.Errorf("%v, %d names", err, len(n.Catalog.Names()))
+	}
+	if _, _, err := n.Create(t.Context(), parse(t, "more sequence")); !errors.As(err, new(stores.Conflict)) ||
+		err.Error() != `"more sequence start=1": 10000 names are served already` {
+		t.Error(err)
 	}
 }
 

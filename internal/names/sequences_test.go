@@ -448,32 +448,3 @@ func TestReload(t *testing.T) {
 		t.Error("without a file:", err)
 	}
 }
-
-// A sequence of the file that cannot be recorded leaves the names as they were.
-func TestAReloadThatRecordsNothing(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "names")
-	settings, admin := files(t)
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("a sequence\n")
-	n := room(t, Config{Counters: settings, DefinitionsFile: file, MaxWait: patience})
-	n.declaring.Lock() // of what else is recorded it does not learn meanwhile
-	record(t, admin, counter.Sequence("b"))
-	write("a sequence\nb sequence step=2\nc sequence\n")
-	all, _, err := n.c.definitions([]byte("b sequence step=2\nc sequence\n"), nil)
-	if err == nil {
-		err = n.declare(all)
-	}
-	if !errors.As(err, new(*kinds.DifferentError)) || !strings.HasPrefix(err.Error(), "name b: ") || len(n.served()) != 1 {
-		t.Error(err, n.served())
-	}
-	n.declaring.Unlock()
-	write("a sequence\nc sequence\n")
-	if err := n.Reload(); err != nil || n.next(t, "c") != "1" || n.next(t, "a") != "1" {
-		t.Error(err)
-	}
-}
