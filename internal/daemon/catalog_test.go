@@ -12,15 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
@@ -286,19 +281,6 @@ func TestUnknownNamesOfADaemon(t *testing.T) {
 	}
 }
 
-// waiting is a kind whose only id comes later.
-type waiting struct{ ready atomic.Bool }
-
-func (w *waiting) Source(int) id.Source { return w }
-func (w *waiting) Ready(int64) error    { return nil }
-
-func (w *waiting) Mint(id.When, int, bool) (id.Run, error) {
-	if !w.ready.Load() {
-		return id.Run{}, id.ErrWait
-	}
-	return id.Run{N: 1}, nil
-}
-
 // wakened is an engine that counts how often it is woken.
 type wakened struct {
 	server.Engine
@@ -307,30 +289,18 @@ type wakened struct {
 
 func (w *wakened) Wake() { w.n++ }
 
-// TestEverybodyIsWoken: HTTP's requests ask again at once, not after issuer.Patience, and the
-// engine is told.
-func TestEverybodyIsWoken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, err := New(testConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.windows.Stop(true)
-		w, e := new(waiting), &wakened{Engine: d.met("engine").Interface().(server.Engine)}
-		d.met("engine").Set(reflect.ValueOf(e))
-		d.names.Catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "w"}), From: w}})
-		began, answered := time.Now(), make(chan error)
-		go func() {
-			_, err := d.names.Catalog.Batch(t.Context(), []byte("w"), 1)
-			answered <- err
-		}()
-		synctest.Wait()
-		w.ready.Store(true)
-		d.names.Wake()
-		if err := <-answered; err != nil || !time.Now().Equal(began) || e.n != 1 {
-			t.Errorf("%v after %v, the engine was woken %d times", err, time.Since(began), e.n)
-		}
-	})
+// TestTheEngineIsWoken: by names that have ids again.
+func TestTheEngineIsWoken(t *testing.T) {
+	d, err := New(testConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.windows.Stop(true)
+	e := &wakened{Engine: d.met("engine").Interface().(server.Engine)}
+	d.met("engine").Set(reflect.ValueOf(e))
+	if d.names.Wake(); e.n != 1 {
+		t.Errorf("it was woken %d times", e.n)
+	}
 }
 
 // TestWhatADefinitionMustFit: the daemon's own layout, run-ahead and worker ids.

@@ -1,6 +1,7 @@
 package names
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -28,6 +30,11 @@ func TestLeadingInTurns(t *testing.T) {
 		}
 		if got := second.next(t, "orders"); !strings.HasPrefix(got, "sequence orders: no value from its leader "+here) {
 			t.Error(got)
+		}
+		f := second.all()
+		if sent := f["forward_requests_total"].(uint64); sent < 1 || sent > 1000 || f["forward_failures_total"] != sent ||
+			f["forward_values_total"] != uint64(0) {
+			t.Error(f)
 		}
 		_, end := leader.SlotsOf(leader.Groups - 1)
 		everything := []protocol.Slots{{First: 0, Last: end}}
@@ -76,8 +83,8 @@ func TestLeadingInTurns(t *testing.T) {
 // Names that are declared while the daemon leads are led at once; those of a daemon that knew none begin its part.
 func TestDeclaredWithinATerm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := newBoard()
-		n := b.room(t, Config{MaxWait: patience})
+		b, log := newBoard(), new(logbook)
+		n := b.room(t, Config{MaxWait: patience}, log.of)
 		n.Reachable(here)
 		after(10 * time.Second)
 		if _, elects := n.Leads(); elects {
@@ -97,6 +104,20 @@ func TestDeclaredWithinATerm(t *testing.T) {
 		s, known := n.sequences.keeper.Status("bills")
 		if !known || s.Block != 7 {
 			t.Errorf("%+v", s)
+		}
+		fresh := parse(t, "fresh sequence order=strict")
+		n.declaring.Lock() // of what is recorded it does not learn meanwhile
+		err := n.declare([]kinds.Definition{fresh, parse(t, "bills sequence order=strict start=2")})
+		known = n.sequences.election.known["fresh"] != nil
+		n.declaring.Unlock()
+		if log.take(); !errors.As(err, new(*kinds.DifferentError)) || known {
+			t.Error("what was declared with another that is wrong is known:", err)
+		}
+		if _, _, err := n.Create(t.Context(), fresh); err != nil || n.next(t, "fresh") != "1" {
+			t.Error(err)
+		}
+		if text := log.take(); strings.Contains(text, "ERROR") {
+			t.Error(text)
 		}
 	})
 }
@@ -242,9 +263,10 @@ func TestDemands(t *testing.T) {
 func TestTheEndOfAnElection(t *testing.T) {
 	closed(t, Config{}).HandOver() // without a store
 	b, log := newBoard(), new(logbook)
+	var n *Names
 	for life := range 2 {
 		bubble(t, func(t *testing.T) {
-			n := b.room(t, Config{Definitions: strictLine + ";" + txLine, MaxWait: patience}, log.of)
+			n = b.room(t, Config{Definitions: strictLine + ";" + txLine, MaxWait: patience}, log.of)
 			n.Reachable(here)
 			if got := n.next(t, "orders"); got != fmt.Sprint(life+1) {
 				t.Errorf("%s in life %d", got, life)
@@ -252,6 +274,9 @@ func TestTheEndOfAnElection(t *testing.T) {
 		})
 		if text := log.take(); strings.Contains(text, "WARN") {
 			t.Error(text)
+		}
+		if err := n.sequences.election.forward[0].Ping(t.Context(), here); err == nil || err.Error() != "the daemon stops" {
+			t.Error("connections are open:", err)
 		}
 	}
 	bubble(t, func(t *testing.T) {

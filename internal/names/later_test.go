@@ -173,11 +173,13 @@ func TestAStoreThatAnswersLater(t *testing.T) {
 func TestAStoreThatTakesNoWrites(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var writes atomic.Bool
+		var tries atomic.Int64
 		db, log := memcounter.NewDatabase(), new(logbook)
 		s := faulty{db.Open(), func(call string) error {
 			if call != "Define" || writes.Load() {
 				return nil
 			}
+			tries.Add(1)
 			return counter.ErrUnavailable
 		}}
 		n := room(t, Config{Counters: stores.Counters{Dir: "/"}, MaxWait: time.Second, Definitions: "a sequence; b sequence"},
@@ -187,6 +189,10 @@ func TestAStoreThatTakesNoWrites(t *testing.T) {
 		}
 		if got := n.next(t, "other"); len(got) != 19 {
 			t.Error("what is recorded is known:", got)
+		}
+		tries.Store(0)
+		if after(5 * time.Second); tries.Load() < 4 || tries.Load() > 6 {
+			t.Errorf("%d attempts in five seconds: only the first one of each matters", tries.Load())
 		}
 		writes.Store(true)
 		after(5 * time.Second)

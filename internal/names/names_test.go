@@ -12,11 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
@@ -244,4 +247,36 @@ func TestReadyFollowsTheLanes(t *testing.T) {
 	if err := n.Ready(); err == nil {
 		t.Error("ready without a window")
 	}
+}
+
+// TestEverybodyIsWoken: requests apart from the ports ask again at once, not after issuer.Patience, and the ports are
+// told.
+func TestEverybodyIsWoken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		told := 0
+		n := room(t, Config{}, func(n *Names) { n.given.Wake = func() { told++ } })
+		var w waiting
+		n.Catalog.Declare([]issuer.Declared{{Definition: parse(t, "w sequence"), From: &w}})
+		began, answered := time.Now(), make(chan string)
+		go func() { answered <- n.next(t, "w") }()
+		synctest.Wait()
+		w.Store(true)
+		n.Wake()
+		if got := <-answered; got != "7" || !time.Now().Equal(began) || told != 1 {
+			t.Errorf("%s after %v, the ports were told %d times", got, time.Since(began), told)
+		}
+	})
+}
+
+// waiting is a kind whose only id comes once it is true.
+type waiting struct{ atomic.Bool }
+
+func (w *waiting) Source(int) id.Source { return w }
+func (w *waiting) Ready(int64) error    { return nil }
+
+func (w *waiting) Mint(id.When, int, bool) (id.Run, error) {
+	if !w.Load() {
+		return id.Run{}, id.ErrWait
+	}
+	return id.Run{First: 7, N: 1}, nil
 }
