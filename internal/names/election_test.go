@@ -131,8 +131,8 @@ func TestADaemonWithoutAnAddressFollows(t *testing.T) {
 			free.Reachable("")
 			after(10 * time.Second)
 			said := log.take()
-			if want := map[bool]string{false: "WARN", true: "ERROR"}[unreachable] + " this daemon leads no sequence, "; strings.Count(
-				said, want) != 1 {
+			level := map[bool]string{false: "WARN", true: "ERROR"}[unreachable]
+			if strings.Count(said, level+" this daemon leads no sequence, ") != 1 {
 				t.Error(said)
 			}
 			free.shows(t, map[string]any{"leader_terms_total": uint64(0), "leader_groups": 0})

@@ -214,7 +214,8 @@ func TestAStoreThatFails(t *testing.T) {
 			}
 			return nil
 		}}.open(n)
-		if err := n.Open(); errors.Is(err, broken) != (errs > 0) || err != nil && strings.Count(err.Error(), "broken") != errs {
+		err := n.Open()
+		if errors.Is(err, broken) != (errs > 0) || err != nil && strings.Count(err.Error(), "broken") != errs {
 			t.Errorf("%s: %v", calls, err)
 		}
 		n.Stop()

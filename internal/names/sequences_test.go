@@ -222,16 +222,18 @@ func TestSequencesInAnUnusableDirectoryByDefault(t *testing.T) {
 	}
 	dir := filepath.Join(file, "sub")
 	for lines, opens := range map[string]bool{"": true, "u7 uuid7": true, "orders sequence; u7 uuid7": false} {
-		c := Config{Counters: stores.Counters{Dir: dir, DirByDefault: true}, Definitions: lines, MaxWait: time.Second, Own: Lanes{
-			Layout: generator.Katsubushi(), RunAhead: time.Second, MaxWorker: 1, NoDirectory: true,
-		}}
+		c := Config{
+			Counters: stores.Counters{Dir: dir, DirByDefault: true}, Definitions: lines, MaxWait: time.Second,
+			Own: Lanes{Layout: generator.Katsubushi(), RunAhead: time.Second, MaxWorker: 1, NoDirectory: true},
+		}
 		n, log := closed(t, c), new(logbook)
 		log.of(n)
 		err := n.Open()
 		if opens != (err == nil) || err != nil && !strings.Contains(err.Error(), "name orders: counter store: ") {
 			t.Errorf("%q: %v", lines, err)
 		}
-		if text := log.take(); strings.Count(text, "WARN sequences cannot be recorded in the state directory by default") != 1 {
+		const warning = "WARN sequences cannot be recorded in the state directory by default"
+		if text := log.take(); strings.Count(text, warning) != 1 {
 			t.Error(text)
 		}
 		_, err = n.Sequences()
@@ -274,8 +276,8 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 		text += log.take() + "\n"
 		return strings.Contains(text, "\nINFO name definition=before sequence start=1 from=the counter store") &&
 			strings.Contains(text, "\nWARN a sequence in the counter store is not served error=the name \"17\"") &&
-			strings.Contains(text, "\nERROR a sequence that was created is not served error=\"u7 sequence start=1\": the name is "+
-				"served as \"u7 uuid7\"")
+			strings.Contains(text, "\nERROR a sequence that was created is not served error=\"u7 sequence start=1\": the name "+
+				"is served as \"u7 uuid7\"")
 	})
 	c.Definitions = "u7 uuid7; before sequence step=2; after sequence"
 	var different *kinds.DifferentError
