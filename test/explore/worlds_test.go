@@ -45,6 +45,10 @@ var explored = []setting{
 		stage: "0:11.1.0.0.0.0 3:15.1.0.0.0.2",
 		long:  Bound{Faults: 2, Begin: 4500, Kinds: []Kind{Kill}},
 	},
+	{ // it can be restored at any time from a watch later on
+		name: "leases, a backup at hand", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 18_000,
+		stage: "0:11.1.0.0.0.0", long: Bound{Faults: 1},
+	},
 	{ // of an acquisition, and the daemon is stopped until another one has the worker id
 		name: "leases, a lost answer", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
 		stage: "0:15.1.0.0.0.2 16:5.1.0.1.1.0 24:7.1.0.1.0.1",
