@@ -16,7 +16,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test static test-clients test-dashboard test-examples test-docs docs-site links test-systemd test-deb release-check test-image test-kubernetes test-page test-fleet test-migration soak soak-pool explore faults chaos chaos-library chaos-sequences mixed test-downgrade bench bench-library deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test static test-clients test-dashboard test-examples test-docs docs-site links test-systemd test-deb release-check test-image test-kubernetes test-page test-fleet test-migration soak soak-pool explore faults chaos chaos-library chaos-sequences mixed test-downgrade bench figures bench-library deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -225,6 +225,10 @@ test-downgrade: deps ## this version and OLD (a revision, by default the last on
 bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
 	$(GO) run ./bench -out bench/RESULTS.md
 	cd bench/client && $(GO) run . -into ../RESULTS.md
+
+figures: bench ## every figure of README, SIZING and OPERATING; wants the machine for itself
+	KATSUBUSHI_IDLE_FIGURES=1 KATSUBUSHI_MEMORY_FIGURES=1 $(GO) test -timeout 30m -count=1 -v -run 'TestProcess(Idle|Size|Memory)Figures' ./cmd/katsubushi
+	$(GO) test -count=1 -v -run 'TestTenThousand(Idle|Parked)Connections' ./internal/server/engines
 
 bench-library: ## what an id costs inside a Go program, beside others that need no server
 	cd bench/library && $(GO) run .

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -199,6 +202,61 @@ func TestProcessMemoryFigures(t *testing.T) {
 		measureProgram(t, "memcached", measure, port, memcached, "-u", "root", "-l", "127.0.0.1", "-p", port, "-t", "2", "-c",
 			"2000")
 	}
+}
+
+// TestProcessSizeFigures measures what SIZING tells of names and of connections of the HTTP port, when it is asked for
+// like TestProcessMemoryFigures. internal/server/engines measures the connections of the engines' ports.
+func TestProcessSizeFigures(t *testing.T) {
+	if os.Getenv("KATSUBUSHI_MEMORY_FIGURES") == "" {
+		t.Skip("KATSUBUSHI_MEMORY_FIGURES is not set")
+	}
+	const names, sequences, conns = 10_000, 1000, 1000
+	calm := func(pid int) int {
+		time.Sleep(3 * time.Second) // the daemon gives back what its start needed
+		return memoryOf(t, pid, "VmRSS")
+	}
+	web := freePort(t)
+	run := func(format string, n int) (p *process, rss int) {
+		var lines strings.Builder
+		for i := range n {
+			fmt.Fprintf(&lines, format+"\n", i)
+		}
+		file := filepath.Join(t.TempDir(), "names")
+		if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p = start(t, "-worker-id", "1", "-names", file, "-http-port", web, "-state-dir", t.TempDir())
+		return p, calm(p.Process.Pid)
+	}
+	p, none := run("", 0)
+	t.Logf("a daemon after its start: %d MB", none/1e6)
+	for range conns {
+		c := dial(t, "tcp", net.JoinHostPort("127.0.0.1", web))
+		io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("a connection of the HTTP port: %d bytes", (calm(p.Process.Pid)-none)/conns)
+	p.end(t, syscall.SIGTERM)
+	p, many := run("name%d uuid7", names)
+	t.Logf("a name: %d bytes", (many-none)/names)
+	p.end(t, syscall.SIGTERM)
+	p, _ = run("sequence%d sequence", sequences)
+	c := dial(t, "tcp", p.Addr())
+	for i := range sequences { // it has a block then
+		fmt.Fprintf(c, "get sequence%d\r\n", i)
+	}
+	for r, ends := bufio.NewReader(c), 0; ends < sequences; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == "END\r\n" {
+			ends++
+		}
+	}
+	t.Logf("a sequence in the state directory: %d bytes", (calm(p.Process.Pid)-none)/sequences)
 }
 
 // measureProgram runs a server, and measure on it.
