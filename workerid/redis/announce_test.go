@@ -43,6 +43,20 @@ func (d *daemon) listing(known []string) (all map[string]string, left int, err e
 	return all, left, err
 }
 
+// announced announces one and lists all, again if that took so long that the announcement may have expired.
+func (d *daemon) announced(name string, known []string) (all map[string]string, left int, err error) {
+	d.Helper()
+	for range 20 {
+		began := time.Now()
+		d.mustAnnounce(name, "one")
+		all, left, err = d.listing(known)
+		if err != nil || all[name] != "" || time.Since(began) < announcementLife/2 {
+			break
+		}
+	}
+	return all, left, err
+}
+
 func (d *daemon) mustAnnounce(name, text string) {
 	d.Helper()
 	d.server.Until("it is announced", func() bool {
@@ -183,8 +197,7 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 	}
 	w.server.Do(args...)
 	w.server.Do("LPUSH", w.key("peers:d.7"), "of another type")
-	d.mustAnnounce("d.a", "one") // it must not have expired
-	if all, left, err := d.listing(nil); err != nil || len(all) != 2 || all["d.a"] != "one" || left != 0 {
+	if all, left, err := d.announced("d.a", nil); err != nil || len(all) != 2 || all["d.a"] != "one" || left != 0 {
 		t.Errorf("behind names without a text: %d entries, %d left out, %v", len(all), left, err)
 	}
 	args, names := []any{"MSET"}, []any{"ZADD", w.key("peers")}
@@ -198,8 +211,7 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 		t.Errorf("behind texts: %d entries, %d left out, %v", len(all), left, err)
 	}
 	for range 10 {
-		d.mustAnnounce("d.a", "one")
-		if all, _, err := d.listing([]string{"d.none", "d.a"}); err != nil || all["d.a"] != "one" {
+		if all, _, err := d.announced("d.a", []string{"d.none", "d.a"}); err != nil || all["d.a"] != "one" {
 			t.Errorf("who is known is not among %d entries, %v", len(all), err)
 		}
 	}
