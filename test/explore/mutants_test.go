@@ -40,6 +40,7 @@ var mutants = []mutant{
 		"1:8.1.0.0.0.1 37:12.0.0.1.0.0"},
 	{"leases, a backup at hand", "newcomers do not watch", single, "91:12.0.0.0.0.0 92:10.1.0.0.0.0"},
 	{"leases, a backup at hand", "returners do not watch", single, "1:8.1.0.0.0.1 37:12.0.0.1.0.0"},
+	{"leases, a backup at hand", "the watch goes over two connections", single, "1:8.1.0.0.0.1 37:12.0.0.1.0.0"},
 	{"leases, a backup at hand", "the floor does not cover a lease", single, "41:12.0.0.0.0.0 47:8.1.0.1.0.1"},
 	{"leases", "a holder that was rolled back goes on", killed, "1:11.1.0.0.0.0 83:12.0.0.0.0.0 86:9.1.0.1.0.0"},
 	{"leases", "a successor starts at the present if the session is gone", single, "3:14.1.0.0.0.0"},
