@@ -58,6 +58,21 @@ func (s *stand) grant(t *testing.T, d time.Duration) {
 	}
 }
 
+// With the node in the middle, ids in a row begin with the next tick if they do not fit into the rest of this one, though
+// the clock has not reached it.
+func TestPositionsInARowPassOverTheRestOfATick(t *testing.T) {
+	s := newStand(t, Katsubushi())
+	s.grant(t, time.Second)
+	first, err := s.Take(s.moment, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := s.Reserve(s.moment, 4096)
+	if now := s.l.PositionOf(first.First); err != nil || run.N != 4096 || s.l.PositionOf(run.First) != now+4096 {
+		t.Errorf("%+v after %+v, %v", run, first, err)
+	}
+}
+
 // Whatever the clock does, each id is above all before, none comes twice, and those of a Reserve are in a row.
 func TestPositionsRiseWhateverTheClockDoes(t *testing.T) {
 	for seed := range uint64(200) {
