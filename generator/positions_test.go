@@ -58,8 +58,8 @@ func (s *stand) grant(t *testing.T, d time.Duration) {
 	}
 }
 
-// With the node in the middle, ids in a row begin with the next tick if they do not fit into the rest of this one, though
-// the clock has not reached it.
+// With the node in the middle, ids in a row begin with the next tick if they do not fit into the rest of this one,
+// though the clock has not reached it.
 func TestPositionsInARowPassOverTheRestOfATick(t *testing.T) {
 	s := newStand(t, Katsubushi())
 	s.grant(t, time.Second)
