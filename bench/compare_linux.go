@@ -227,7 +227,7 @@ func (c *comparison) takes(p peer, m mode) bool {
 	if newDialect(m, p.speech, idCheck{}) == nil || (m.client == goClient && !p.viaGo) {
 		return false
 	}
-	if m.scraped && !p.ours {
+	if (m.scraped || m.role != alone) && !p.ours {
 		return false
 	}
 	if m.greedy > 0 && !p.ours && p.attach == nil {

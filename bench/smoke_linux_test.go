@@ -60,8 +60,8 @@ func TestComparisonOfMemcached(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range modes() {
-		if m.names > 0 || m.dialect == "get" || m.greedy > 0 || m.via == overHTTP {
-			continue // it has no sequences, no ids at once and no HTTP port, and speaks no RESP
+		if m.names > 0 || m.dialect == "get" || m.greedy > 0 || m.via == overHTTP || m.role != alone {
+			continue // it has no sequences, no ids at once, no fleet and no HTTP port, and speaks no RESP
 		}
 		row := "| " + m.title + ": memcached | "
 		if m.client == idleClient {

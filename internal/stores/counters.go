@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -159,6 +160,7 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 	}
 	var errs []error
 	scheme, _, _ := strings.Cut(c.URL, ":")
+	scheme = cmp.Or(scheme, k.schemes[0])
 	if d.Strict && !k.strict {
 		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with "+
 			"-counters file or etcd://..., or leave order=free", scheme))
