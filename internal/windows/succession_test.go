@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -81,6 +83,50 @@ func TestFixedWorkerIDsAreHandedOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOtherLayoutsGoOn: ids of another layout go on in the successor above those that were issued, and at once; so they
+// do in the old process if it takes back what nobody has issued from.
+func TestOtherLayoutsGoOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log said
+		c := fixed(&log)
+		c.StateDir = t.TempDir()
+		old := begun(t, c)
+		<-old.Serving()
+		time.Sleep(3 * time.Second)
+		var last uint64
+		issue := func(what string, h *Holder) {
+			t.Helper()
+			k, err := h.Issuer.Kind(kinds.Definition{Kind: kinds.Snowflake, Layout: "instagram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, err := k.Source(0).Mint(id.At(h.Clock.Now()), 1, false)
+			if err != nil || run.First <= last {
+				t.Errorf("%s: id %d after %d: %v", what, run.First, last, err)
+			}
+			last = run.First
+		}
+		issue("before", old)
+		given, err := old.GiveAway()
+		if err != nil || len(given.Places) != 1 || given.Places[0].Worker != 1 {
+			t.Fatalf("%+v, %v", given, err)
+		}
+		if err := old.TakeBack(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		issue("taken back", old)
+		next := succeeding(t, c)
+		if given, err = old.GiveAway(); err != nil {
+			t.Fatal(err)
+		}
+		if err := next.TakeOver(t.Context(), &given, false); err != nil {
+			t.Fatal(err)
+		}
+		issue("in the successor", next)
+		old.Stop(true)
+	})
 }
 
 // TestLeasedWorkerIDsAreNotHandedOver: the successor has others before, and issues above the last id all the same. Its
