@@ -25,7 +25,7 @@ const birth = 1_790_000_000_000 * ms
 const (
 	sampleEvery = 1000 * ms
 	stampsAhead = 1000 * ms // of the clock, that is the run-ahead
-	stale       = 200 * ms  // what drifts until the time of day is looked at again
+	stale       = 400 * ms  // what drifts, at such rates, until a daemon that was stopped looks at its time of day again
 	astray      = 500 * ms  // the fleet's time is wrong beyond that
 )
 
