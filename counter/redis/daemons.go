@@ -34,9 +34,13 @@ func (d driver) signOff() {
 	_, _ = d.Forget(ctx, d.me)
 }
 
-// Notes implements ledger.Noter.
+// Notes implements ledger.Noter. A server without any sequence has lost the notes too, such as a killed master that is
+// back before it is made a replica: it does not say that all daemons have learnt of everything.
 func (d driver) Notes(context.Context) (notes map[string]string, changes string, err error) {
-	_, changes, notes, err = d.everything()
+	all, changes, notes, err := d.everything()
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("Redis at %s has no sequence as %s, and no notes of daemons", d.At(""), d.key)
+	}
 	return notes, changes, err
 }
 

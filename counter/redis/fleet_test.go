@@ -106,6 +106,25 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// A master that was killed and is back without its data knows of no daemon. That confirms nothing.
+func TestNotesLost(t *testing.T) {
+	server := redistest.Start(t, durable...)
+	s, daemon := open(t, Config{URL: server.URL(), Operator: true}), open(t, Config{URL: server.URL()})
+	if _, err := s.Define(bg, counter.Sequence("orders")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := daemon.Changes(bg, ""); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.Behind(bg); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	server.Do("DEL", redistest.Namespace(t)+":sequences")
+	if list, err := s.Behind(bg); err == nil || !strings.Contains(err.Error(), "no notes of daemons") {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
 // Since Redis 7.2 WAITAOF tells whether the disk has a definition. Where the server is older, a proxy
 // answers that one command.
 func TestWAITAOF(t *testing.T) {
