@@ -200,6 +200,10 @@ func TestStockIsDroppedAtFailOver(t *testing.T) {
 		if second.last.Load() > 1<<40 || first == "b:1" && second.last.Load() > 0 {
 			t.Error("both servers were asked")
 		}
+		for range 100 { // so that the stock is not empty by chance
+			synctest.Wait()
+			must(t)(c.ID(t.Context()))
+		}
 		n.stop(first)
 		moved := false
 		for range 1000 {

@@ -39,7 +39,7 @@ func (d driver) signOff() {
 func (d driver) Notes(context.Context) (notes map[string]string, changes string, err error) {
 	all, changes, notes, err := d.everything()
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("Redis at %s has no sequence as %s, and no notes of daemons", d.At(""), d.key)
+		err = fmt.Errorf("no notes of daemons: Redis at %s has no sequence as %s", d.At(""), d.key)
 	}
 	return notes, changes, err
 }
