@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -85,8 +86,8 @@ func TestFixedWorkerIDsAreHandedOver(t *testing.T) {
 	}
 }
 
-// TestOtherLayoutsGoOn: ids of another layout go on in the successor above those that were issued, and at once; so they
-// do in the old process if it takes back what nobody has issued from.
+// TestOtherLayoutsGoOn: ids of another layout go on in the successor where the old process was; so they do in the old
+// process if it takes back what nobody has issued from.
 func TestOtherLayoutsGoOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log said
@@ -96,13 +97,17 @@ func TestOtherLayoutsGoOn(t *testing.T) {
 		<-old.Serving()
 		time.Sleep(3 * time.Second)
 		var last uint64
-		issue := func(what string, h *Holder) {
+		declared := func(h *Holder) issuer.Kind {
 			t.Helper()
 			k, err := h.Issuer.Kind(kinds.Definition{Kind: kinds.Snowflake, Layout: "instagram"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			run, err := k.Source(0).Mint(id.At(h.Clock.Now()), 1, false)
+			return k
+		}
+		issue := func(what string, h *Holder) {
+			t.Helper()
+			run, err := declared(h).Source(0).Mint(id.At(h.Clock.Now()), 1, false)
 			if err != nil || run.First <= last {
 				t.Errorf("%s: id %d after %d: %v", what, run.First, last, err)
 			}
@@ -118,11 +123,15 @@ func TestOtherLayoutsGoOn(t *testing.T) {
 		}
 		issue("taken back", old)
 		next := succeeding(t, c)
+		declared(next) // names are there before the windows
 		if given, err = old.GiveAway(); err != nil {
 			t.Fatal(err)
 		}
 		if err := next.TakeOver(t.Context(), &given, false); err != nil {
 			t.Fatal(err)
+		}
+		if carried := next.Issuer.Places(); len(carried) != 1 || carried[0].Next < given.Places[0].Next {
+			t.Errorf("the successor is at %+v, after %+v", carried, given.Places)
 		}
 		issue("in the successor", next)
 		old.Stop(true)
