@@ -114,12 +114,11 @@ func (c *conn) receive() int {
 		}
 		switch {
 		case err == nil:
-		case !errors.Is(err, os.ErrDeadlineExceeded) || c.final && !server.HasInput(c.Conn):
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.doomed.Load() && !c.spared() ||
+			c.final && !server.HasInput(c.Conn):
 			return 0
 		case c.final:
 			c.SetReadDeadline(time.Now().Add(server.DrainQuiet))
-		case c.doomed.Load() && !c.spared():
-			return 0
 		case c.group.frozen.Load():
 			if !c.looksAgain() && !c.yield() {
 				return 0
