@@ -149,6 +149,11 @@ func (d *driver) renewNow() bool {
 	d.mu.Lock()
 	c, lease := d.conn, d.lease
 	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		d.asked = false
+		d.mu.Unlock()
+	}()
 	if c == nil {
 		return false
 	}

@@ -34,6 +34,7 @@ type driver struct {
 	name    string         // of the connection
 	lease   int64          // 0 = none yet, or it is gone
 	kept    time.Time      // when that was renewed, for the last time that succeeded
+	asked   bool           // an answer has asked for the renewal that keep is about to begin, or is in
 	token   string         // with which to log in
 	cluster string         // that answered last
 	member  string
@@ -99,7 +100,8 @@ func (d *driver) heard(c *etcdlink.Conn, a etcdlink.Answer, err error) error {
 				c.Endpoint)
 		}
 		d.cluster, d.member, d.history = a.Cluster, a.Member, a.History
-		if time.Since(d.kept) > d.ttl/2 {
+		if !d.asked && time.Since(d.kept) > d.ttl/2 {
+			d.asked = true
 			d.wake()
 		}
 		return nil

@@ -33,6 +33,13 @@ func TestWhatAsksForARenewal(t *testing.T) {
 		if d.heard(nil, etcdlink.Answer{}, nil); !asks() {
 			t.Error("half of its life is over")
 		}
+		if d.heard(nil, etcdlink.Answer{}, nil); asks() {
+			t.Error("another renewal while one is under way")
+		}
+		d.renewNow() // which fails: there is no connection
+		if d.heard(nil, etcdlink.Answer{}, nil); !asks() {
+			t.Error("the renewal has failed")
+		}
 		if d.use(attempt{name: "another", lease: 8}); !asks() || d.lease != 7 {
 			t.Errorf("over a new connection it has %d", d.lease)
 		}
