@@ -242,12 +242,16 @@ func (m *Machine) askForMore(now Moment) {
 	m.do(Acquire{next, m.c.Requests[next]})
 }
 
-// beat extends all held grants, or records that the last Extend is still unanswered.
+// beat extends all held grants, or records that the last Extend is still unanswered. One that was sent
+// again after an error, just before an even beat, has had no time to be answered: the error stays.
 func (m *Machine) beat(now Moment) {
 	if m.extending != nil {
+		waited := now.Mono - m.extendedAt
 		for _, i := range m.extending {
-			m.lanes[i].fail(failure{kind: noAnswer,
-				text: fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
+			if waited >= m.c.Heartbeat/2 {
+				m.lanes[i].fail(failure{kind: noAnswer,
+					text: fmt.Sprintf("no answer from the store for %v", waited.Round(100*time.Millisecond))})
+			}
 		}
 		m.nextBeat = m.beatAfter(now)
 		return

@@ -731,6 +731,26 @@ func TestAnAnswerThatComesTooLateIsAskedForAgainSoon(t *testing.T) {
 	d.pass(4 * time.Second).wants() // and the next one after a heartbeat, as always
 }
 
+// A call that is repeated just before an even beat is not without an answer at that beat: what failed stays known.
+func TestTheReasonOutlivesABeatThatComesAtOnce(t *testing.T) {
+	d := drive(t, 1)
+	d.c.Even = true
+	d.tell(Tick{}).tell(Acquired{0, window(7, t0-5, t0+60000), nil})
+	d.pass(9850 * time.Millisecond).wants(Extend{[]Grant{window(7, t0-5, t0+60000)}})
+	d.tell(Extended{Err: errStore})
+	d.pass(d.Deadline(d.now) - d.now.Mono).wants(Extend{[]Grant{window(7, t0-5, t0+60000)}})
+	if early := 10*time.Second - d.now.Mono; early <= 0 {
+		t.Fatalf("the call is repeated %v after the beat", -early)
+	}
+	reason := func() string { return d.Status(d.now)[0].Reason }
+	if d.pass(200 * time.Millisecond).wants().is(Degraded); !strings.Contains(reason(), errStore.Error()) {
+		t.Errorf("at the beat: %s", reason())
+	}
+	if d.pass(5 * time.Second).wants().is(Degraded); !strings.Contains(reason(), "no answer from the store for 5") {
+		t.Errorf("a beat later: %s", reason())
+	}
+}
+
 // A hinted error says when to try again.
 type hinted time.Duration
 
