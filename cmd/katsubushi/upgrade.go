@@ -91,7 +91,7 @@ type upgrader struct {
 // run tries it once. It calls reply when it is known how it went, before the daemon ends.
 func (u *upgrader) run(timeout time.Duration, reply func(string, error)) {
 	u.log.Info("upgrading", "program", os.Args[0])
-	err := u.d.Upgrade(handover.Upgrade{
+	u.d.Upgrade(handover.Upgrade{
 		Start:   func() (handover.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
 		Timeout: timeout,
 		Succeeded: func(s handover.Succession) {
@@ -101,11 +101,11 @@ func (u *upgrader) run(timeout time.Duration, reply func(string, error)) {
 			reply(fmt.Sprintf("process %d of version %s serves, with %d connections of process %d, after a pause of %v",
 				s.PID, s.Program, s.Moved, os.Getpid(), pause), nil)
 		},
+		Failed: func(err error) {
+			u.log.Error("not upgraded: this process goes on", "error", err)
+			reply("", err)
+		},
 	})
-	if err != nil {
-		u.log.Error("not upgraded: this process goes on", "error", err)
-		reply("", err)
-	}
 }
 
 // asked is run for `katsubushi upgrade`, which says how long the new process may take.

@@ -24,6 +24,9 @@ type Upgrade struct {
 	Timeout time.Duration
 	// Succeeded is called when the new process serves, before this one stops.
 	Succeeded func(Succession)
+	// Failed is called once with what Upgrade returns; nil = nobody waits for it. If the new process was given
+	// nothing and is slow to end, that is before it has: it may be unable to while a disk stands still.
+	Failed func(error)
 }
 
 // A Succession says how an upgrade went.
@@ -69,7 +72,20 @@ func (g *Giver) Serving() <-chan struct{} { return g.serving }
 
 // Upgrade lets a new process take over. If it does, this one is told to stop. After an error this process
 // serves as before. A second call at the same time is refused.
-func (g *Giver) Upgrade(u Upgrade) error {
+func (g *Giver) Upgrade(u Upgrade) (err error) {
+	var told sync.Once
+	fail := func(err error) {
+		told.Do(func() {
+			if u.Failed != nil {
+				u.Failed(err)
+			}
+		})
+	}
+	defer func() {
+		if err != nil {
+			fail(err)
+		}
+	}()
 	if !g.upgrading.TryLock() {
 		return errUnderWay
 	}
@@ -85,7 +101,7 @@ func (g *Giver) Upgrade(u Upgrade) error {
 	}
 	g.child.Store(&child)
 	defer g.child.Store(nil)
-	a := &attempt{Giver: g, child: child}
+	a := &attempt{Giver: g, child: child, failed: fail}
 	a.hold = context.AfterFunc(ctx, func() { child.Deadline(time.Unix(1, 0)) })
 	defer a.hold()
 	defer func() {
@@ -95,13 +111,19 @@ func (g *Giver) Upgrade(u Upgrade) error {
 		}
 	}()
 	s, err := a.run(ctx)
-	switch {
-	case err == nil:
-		u.Succeeded(s)
-		g.retired = true
-		g.fail(ErrSucceeded)
-	case g.ctx.Err() != nil:
-		err = fmt.Errorf("this daemon is being stopped: %w", err)
+	if err != nil {
+		return g.stopping(err)
+	}
+	u.Succeeded(s)
+	g.retired = true
+	g.fail(ErrSucceeded)
+	return nil
+}
+
+// stopping returns an error that says so if this process is to stop.
+func (g *Giver) stopping(err error) error {
+	if g.ctx.Err() != nil {
+		return fmt.Errorf("this daemon is being stopped: %w", err)
 	}
 	return err
 }
@@ -150,6 +172,7 @@ func (g *Giver) mayUpgrade() error {
 type attempt struct {
 	*Giver
 	child  Child
+	failed func(error)     // tells whoever asked
 	hold   func() bool     // from now on the end of the context changes nothing; false = it has ended
 	passed sockets.Passed  // copies of all sockets
 	paused bool            // the services have stopped
@@ -170,7 +193,7 @@ func (a *attempt) run(ctx context.Context) (Succession, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return Succession{}, errors.Join(err, a.takeBack(a.moved))
+		return Succession{}, errors.Join(err, a.takeBack(err, a.moved))
 	}
 	// No way back: from here on the connections are the new process's.
 	a.child.Deadline(time.Time{})
@@ -184,7 +207,7 @@ func (a *attempt) run(ctx context.Context) (Succession, error) {
 	closeMoved(a.moved)
 	if err != nil {
 		a.served = true
-		return Succession{}, errors.Join(fmt.Errorf("%d connections are lost: %w", len(a.moved), err), a.takeBack(nil))
+		return Succession{}, errors.Join(fmt.Errorf("%d connections are lost: %w", len(a.moved), err), a.takeBack(err, nil))
 	}
 	a.child.Flushed()
 	if a.ctx.Err() != nil { // whoever stopped this process means both
@@ -304,12 +327,14 @@ func (a *attempt) give(ctx context.Context) (err error) {
 	return err
 }
 
-// takeBack kills the new process and takes back what was given away. The error says that something of the
-// new process is left, which may have it all, when this daemon is to stop: it does not serve again.
-func (a *attempt) takeBack(moved []server.Moved) error {
+// takeBack kills the new process, because of why, and takes back what was given away. The error says that
+// something of the new process is left, which may have it all, when this daemon is to stop: it does not serve again.
+func (a *attempt) takeBack(why error, moved []server.Moved) error {
 	a.hold() // its deadline is not for what is said now
 	slow := time.AfterFunc(stepTimeout/10, func() {
-		if a.paused {
+		if !a.paused {
+			a.failed(a.stopping(why))
+		} else {
 			a.c.Log.Error("no client gets an answer until the new process, which was killed, has ended", "pid", a.child.Pid())
 		}
 	})

@@ -503,7 +503,13 @@ func TestAnUpgradeThatFails(t *testing.T) {
 					}
 				}()
 				err := g.Upgrade(Upgrade{Start: func() (Child, error) { return link, nil }, Timeout: 20 * time.Second,
-					Succeeded: func(Succession) { t.Error("it succeeded") }})
+					Succeeded: func(Succession) { t.Error("it succeeded") },
+					Failed: func(error) {
+						next := g.Upgrade(Upgrade{Start: func() (Child, error) { return nil, errors.New("no program") }})
+						if next == nil || errors.Is(next, errUnderWay) {
+							t.Errorf("whoever is told cannot try again at once: %v", next)
+						}
+					}})
 				if err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v, want %s", err, c.says)
 				}
@@ -521,9 +527,6 @@ func TestAnUpgradeThatFails(t *testing.T) {
 					t.Error(old.log.String())
 				}
 				old.rises()
-				if g.Upgrade(Upgrade{Start: func() (Child, error) { return nil, errors.New("no program") }}) == nil {
-					t.Error("no second upgrade is tried")
-				}
 				if context.Cause(g.ctx) != nil || g.End() {
 					t.Errorf("the old process stops: %v", context.Cause(g.ctx))
 				}
@@ -552,12 +555,21 @@ func TestAStopDuringAnUpgrade(t *testing.T) {
 					Fingerprint: old.Fingerprint}}
 			}
 			ended := make(chan error, 1)
+			var told atomic.Int64
 			go func() {
-				ended <- g.Upgrade(Upgrade{Start: func() (Child, error) { return link, nil }, Timeout: time.Hour})
+				ended <- g.Upgrade(Upgrade{Start: func() (Child, error) { return link, nil }, Timeout: time.Hour,
+					Failed: func(err error) {
+						if told.Add(1); !strings.Contains(err.Error(), "the new process ended") {
+							t.Errorf("whoever asked is told: %v", err)
+						}
+					}})
 			}()
 			time.Sleep(time.Minute)
 			if err := g.Upgrade(Upgrade{}); !errors.Is(err, errUnderWay) {
 				t.Errorf("a second upgrade: %v", err)
+			}
+			if n := told.Load(); n != map[bool]int64{true: 0, false: 1}[paused] {
+				t.Errorf("paused=%v: whoever asked was told %d times while the new process is ending", paused, n)
 			}
 			if g.Abandon(); link.killed.Load() != 1 {
 				t.Error("the new process goes on")
@@ -570,6 +582,9 @@ func TestAStopDuringAnUpgrade(t *testing.T) {
 			}
 			if got := slices.Contains(old.done, "thaw") || slices.Contains(old.done, "resume 301"); got {
 				t.Error("it serves beside a process that may serve")
+			}
+			if n := told.Load(); n != 1 {
+				t.Errorf("whoever asked was told %d times", n)
 			}
 			if said := strings.Contains(old.log.String(), "no client gets an answer until the new process"); said != paused {
 				t.Errorf("paused=%v: %s", paused, old.log.String())
