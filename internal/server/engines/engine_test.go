@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -384,6 +385,66 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 			}
 			if n, err := io.CopyN(io.Discard, c.r, int64(size-taken)); err != nil {
 				return fmt.Errorf("after %d of %d bytes: %w", int64(taken)+n, size, err)
+			}
+			return nil
+		})
+	})
+}
+
+// A dripping session answers with one byte at a time, the next one when the client has taken the last, for as long as
+// it receives true.
+type dripping struct{ taken <-chan bool }
+
+func (d dripping) Feed(_ int64, in, out []byte) (int, []byte, error) {
+	if !<-d.taken {
+		return len(in), out, errEnd
+	}
+	return len(in), append(out, '.'), errEnough{}
+}
+
+type errEnough struct{}
+
+func (errEnough) Error() string { return "enough for this turn" }
+func (errEnough) Enough() bool  { return true }
+
+// A client that takes an answer as fast as it is made is not idle, though it sends nothing and its socket never fills.
+func TestAnAnswerIsActivity(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		patiently(t, 25*time.Millisecond, func(timeout time.Duration) error {
+			taken, ended := make(chan bool, 1), make(chan error)
+			r := startPorts(t, m, func(c *server.Config) { c.IdleTimeout = timeout }, func(r *rig) []server.Port {
+				port := r.port(p)
+				port.Open = func(int, *latency.Asked) server.Session { return dripping{taken} }
+				return []server.Port{port}
+			})
+			defer r.checkLeaks()
+			c := r.dial()
+			defer c.Close()
+			var enough atomic.Bool
+			taken <- true
+			if _, err := io.WriteString(c, "drip\r\n"); err != nil {
+				return err // it was idle before
+			}
+			go func() {
+				var err error
+				for err == nil {
+					if _, err = c.r.ReadByte(); err == nil {
+						taken <- !enough.Load()
+					}
+				}
+				ended <- err
+			}()
+			for range 2 { // each is idle for a whole time-out
+				silent := r.dial()
+				silent.expectEOF()
+				silent.Close()
+			}
+			enough.Store(true)
+			if err := <-ended; err != io.EOF {
+				return err
+			}
+			if n := r.counters.IdleClosed.Load(); n != 2 {
+				return fmt.Errorf("%d connections closed for being idle, want 2", n)
 			}
 			return nil
 		})

@@ -292,8 +292,10 @@ func (l *Loop) TurnEnds() {
 }
 
 // Digest feeds input to the session, behind what the session left before, and appends the answer to
-// out. It keeps what the session leaves now.
+// out. It keeps what the session leaves now. The client is active: it has sent something, or taken all that was
+// answered before.
 func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
+	c.Last = l.Sweep
 	w := c.Waiting
 	if w != nil && w.In.Len() > 0 {
 		w.In.add(input)
