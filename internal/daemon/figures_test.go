@@ -32,11 +32,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.golden with what is shown now")
@@ -70,6 +72,7 @@ func TestFigures(t *testing.T) {
 		} {
 			compare(t, view.name, explain(t, view.show, sources, seen))
 		}
+		d.fitsARegistry(t)
 		d.observer.Leave()
 		compare(t, "stats-lanes-stopping", d.statLines("lanes"))
 		for _, s := range sources {
@@ -421,6 +424,16 @@ func (d *Daemon) metricLines() (lines []string) {
 		}
 	}
 	return lines
+}
+
+// fitsARegistry lets a registry look at what /metrics shows without one: names and labels that are not allowed, and two
+// metrics with the same labels.
+func (d *Daemon) fitsARegistry(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(metrics.Collector(time.Now(), d.observer.Figures))
+	if _, err := r.Gather(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestTheGeneralStatisticsAreNumbers: kayac's exporters, and others, treat every line as a number

@@ -73,6 +73,7 @@ func expositions(t *testing.T) (all [][]string, notes map[string]note) {
 	notes = map[string]note{}
 	show := func(d *Daemon) {
 		all = append(all, d.metricLines())
+		d.fitsARegistry(t)
 		d.observer.Figures(func(f figure.Figure) {
 			if f.Metric != "" {
 				n := notes[f.Metric]

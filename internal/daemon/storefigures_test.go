@@ -153,6 +153,7 @@ func (d *Daemon) everything(t *testing.T, dir string) (lines []string) {
 		lines = append(append(lines, "# stats "+group), d.statLines(group)...)
 	}
 	lines = append(append(lines, "# metrics"), d.metricLines()...)
+	d.fitsARegistry(t)
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)

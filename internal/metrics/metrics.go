@@ -3,7 +3,10 @@
 package metrics
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
@@ -11,15 +14,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Handler answers /metrics. It calls read once a second at most, from any goroutine, and not while a call
 // of read is under way. Histograms count since started.
+//
+// What read emits does not go through a registry, which would compare each metric with all others: with a thousand
+// names that costs more than the rest. Tests let a registry check it.
 func Handler(started time.Time, read func(emit func(figure.Figure))) http.Handler {
-	r := prometheus.NewRegistry()
-	r.MustRegister(Collector(started, read), collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return newShared(r, func(g prometheus.Gatherer) http.Handler { return promhttp.HandlerFor(g, promhttp.HandlerOpts{}) })
+	program := prometheus.NewRegistry()
+	program.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	own := &collector{started, read}
+	all := func() ([]*dto.MetricFamily, error) {
+		others, err := program.Gather()
+		return sorted(append(own.families(), others...)), err
+	}
+	return newShared(prometheus.GathererFunc(all), func(g prometheus.Gatherer) http.Handler {
+		return promhttp.HandlerFor(g, promhttp.HandlerOpts{})
+	})
+}
+
+func sorted(families []*dto.MetricFamily) []*dto.MetricFamily {
+	slices.SortFunc(families, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return families
 }
 
 // Collector collects what read emits, each time Prometheus asks. Histograms count since started.
@@ -37,47 +55,92 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends every figure that has a name here.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	known := described{}
-	c.read(func(f figure.Figure) {
-		if f.Metric != "" {
-			out <- c.metric(f, known)
+	for _, f := range c.families() {
+		d := prometheus.NewDesc(f.GetName(), f.GetHelp(), nil, nil)
+		for _, m := range f.Metric {
+			out <- collected{d, m}
 		}
+	}
+}
+
+// A collected metric has all but its description.
+type collected struct {
+	desc *prometheus.Desc
+	m    *dto.Metric
+}
+
+func (c collected) Desc() *prometheus.Desc { return c.desc }
+
+func (c collected) Write(out *dto.Metric) error {
+	out.Label, out.Gauge, out.Counter = c.m.Label, c.m.Gauge, c.m.Counter
+	out.Summary, out.Histogram = c.m.Summary, c.m.Histogram
+	return nil
+}
+
+// families returns every figure that has a name here. Those of one name are sorted as a registry would.
+func (c *collector) families() (list []*dto.MetricFamily) {
+	named, labels := map[string]*dto.MetricFamily{}, labeller{}
+	c.read(func(f figure.Figure) {
+		if f.Metric == "" {
+			return
+		}
+		family := named[f.Metric]
+		m := &dto.Metric{Label: labels.of(f.Labels)}
+		kind := c.fill(m, f)
+		if family == nil {
+			name, help := "katsubushi_"+f.Metric, f.Help
+			family = &dto.MetricFamily{Name: &name, Help: &help, Type: kind.Enum()}
+			named[f.Metric], list = family, append(list, family)
+		}
+		family.Metric = append(family.Metric, m)
+	})
+	for _, family := range list {
+		slices.SortFunc(family.Metric, byLabels)
+	}
+	return list
+}
+
+func byLabels(a, b *dto.Metric) int {
+	return slices.CompareFunc(a.Label, b.Label, func(a, b *dto.LabelPair) int {
+		return cmp.Compare(a.GetValue(), b.GetValue())
 	})
 }
 
-// described are the descriptions of one collection, by metric and names of labels. A description costs more than the
-// rest of a metric, and thousands of names share a few.
-type described map[string]*prometheus.Desc
-
-func (d described) of(f figure.Figure) (desc *prometheus.Desc, values []string) {
-	var room [128]byte
-	key := append(room[:0], f.Metric...)
-	for i := 0; i < len(f.Labels); i += 2 {
-		key = append(append(key, ' '), f.Labels[i]...)
-		values = append(values, f.Labels[i+1])
-	}
-	if desc = d[string(key)]; desc == nil {
-		var names []string
-		for i := 0; i < len(f.Labels); i += 2 {
-			names = append(names, f.Labels[i])
-		}
-		desc = prometheus.NewDesc("katsubushi_"+f.Metric, f.Help, names, nil)
-		d[string(key)] = desc
-	}
-	return desc, values
-}
-
-func (c *collector) metric(f figure.Figure, known described) prometheus.Metric {
-	d, values := known.of(f)
+// fill sets the value of a metric, and returns which kind it is of.
+func (c *collector) fill(m *dto.Metric, f figure.Figure) dto.MetricType {
 	switch v := f.Value.(type) {
 	case figure.Sum:
-		return prometheus.MustNewConstSummary(d, v.N, v.Took.Seconds(), nil, values...)
+		seconds := v.Took.Seconds()
+		m.Summary = &dto.Summary{SampleCount: &v.N, SampleSum: &seconds}
+		return dto.MetricType_SUMMARY
 	case *latency.Snapshot:
-		return histogram(d, v, c.started)
+		m.Histogram = histogram(v, c.started)
+		return dto.MetricType_HISTOGRAM
 	}
-	kind := prometheus.GaugeValue
+	n := f.Number()
 	if f.Count {
-		kind = prometheus.CounterValue
+		m.Counter = &dto.Counter{Value: &n}
+		return dto.MetricType_COUNTER
 	}
-	return prometheus.MustNewConstMetric(d, kind, f.Number(), values...)
+	m.Gauge = &dto.Gauge{Value: &n}
+	return dto.MetricType_GAUGE
+}
+
+// A labeller makes labels. Figures that follow each other often have the same ones, which then share them.
+type labeller struct {
+	last  []string
+	pairs []*dto.LabelPair
+}
+
+// of returns names with their values, sorted by name. What is not UTF-8 would spoil all other metrics.
+func (l *labeller) of(labels []string) []*dto.LabelPair {
+	if !slices.Equal(labels, l.last) {
+		l.last, l.pairs = append(l.last[:0], labels...), make([]*dto.LabelPair, 0, len(labels)/2)
+		for pair := range slices.Chunk(labels, 2) {
+			name, value := pair[0], strings.ToValidUTF8(pair[1], "\uFFFD")
+			l.pairs = append(l.pairs, &dto.LabelPair{Name: &name, Value: &value})
+		}
+		slices.SortFunc(l.pairs, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	}
+	return l.pairs
 }

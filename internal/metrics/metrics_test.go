@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"iter"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +24,16 @@ func some(emit func(figure.Figure)) {
 		{Metric: "errors_total", Labels: []string{"lane", "7"}, Value: uint64(5), Count: true, Help: "Errors."},
 		{Metric: "ahead_seconds", Value: -250 * time.Millisecond, Help: "The clock."},
 		{Metric: "call_seconds", Value: figure.Sum{N: 28, Took: 1500 * time.Millisecond}, Help: "Calls."},
+		{Metric: "peer_up", Labels: []string{"zone", "b", "addr", "a\xff"}, Value: false, Help: "Peers."},
+		{Metric: "peer_seconds", Labels: []string{"zone", "b", "addr", "a\xff"}, Value: time.Second, Help: "Their age."},
 		{Stat: "only_there", Value: "text"},
 	} {
 		emit(f)
+	}
+	labels := []string{"loop", ""} // which emit may not keep
+	for _, loop := range []string{"0", "1"} {
+		labels[1] = loop
+		emit(figure.Figure{Metric: "loop_ids_total", Labels: labels, Value: uint64(6), Count: true, Help: "A loop's."})
 	}
 }
 
@@ -45,23 +54,58 @@ katsubushi_errors_total{reason="rate"} 4
 # HELP katsubushi_ids_total Ids.
 # TYPE katsubushi_ids_total counter
 katsubushi_ids_total 12
+# HELP katsubushi_loop_ids_total A loop's.
+# TYPE katsubushi_loop_ids_total counter
+katsubushi_loop_ids_total{loop="0"} 6
+katsubushi_loop_ids_total{loop="1"} 6
+# HELP katsubushi_peer_seconds Their age.
+# TYPE katsubushi_peer_seconds gauge
+katsubushi_peer_seconds{addr="a�",zone="b"} 1
+# HELP katsubushi_peer_up Peers.
+# TYPE katsubushi_peer_up gauge
+katsubushi_peer_up{addr="a�",zone="b"} 0
 # HELP katsubushi_ready 1 while ids are issued.
 # TYPE katsubushi_ready gauge
 katsubushi_ready 1
 `
-	r := prometheus.NewRegistry()
+	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(&collector{read: some})
 	if err := testutil.GatherAndCompare(r, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
+	got := shown(some)
+	var own []string
+	for line := range strings.Lines(got) {
+		if strings.Contains(line, "katsubushi_") {
+			own = append(own, line)
+		}
+	}
+	if s := "\n" + strings.Join(own, ""); s != want {
+		t.Errorf("the handler, which has no registry for them, shows %s", s)
+	}
+	for _, name := range []string{"go_goroutines ", "process_resident_memory_bytes "} {
+		if !strings.Contains(got, "\n"+name) {
+			t.Errorf("no %s", name)
+		}
+	}
+	if !slices.IsSorted(slices.Collect(helped(got))) {
+		t.Error("not sorted by name")
+	}
 }
 
-func TestTheProcessAndTheRuntimeAreThereToo(t *testing.T) {
+func shown(read func(emit func(figure.Figure))) string {
 	w := httptest.NewRecorder()
-	Handler(time.Time{}, some).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, name := range []string{"katsubushi_ready 1", "go_goroutines ", "process_resident_memory_bytes "} {
-		if !strings.Contains(w.Body.String(), "\n"+name) {
-			t.Errorf("no %s", name)
+	Handler(time.Time{}, read).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+// helped returns the names of the families of an exposition.
+func helped(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			if name, ok := strings.CutPrefix(line, "# HELP "); ok && !yield(strings.Fields(name)[0]) {
+				return
+			}
 		}
 	}
 }
