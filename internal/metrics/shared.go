@@ -12,7 +12,7 @@ import (
 )
 
 // sharedFor is how long an exposition is shown to whoever asks. With thousands of names one takes some
-// 50 ms of a processor, which clients would miss.
+// 10 ms of a processor, which clients would miss.
 const sharedFor = time.Second
 
 // formats is how many forms of an exposition are kept: text or protobuf, compressed or not.
