@@ -19,12 +19,10 @@ func TestTLSPortBesideOthers(t *testing.T) {
 					secret.TLS = enc
 					return []server.Port{secret, r.namedPort(1, place{"tcp", loops}), r.namedPort(2, place{"unix", loops})}
 				})
-				defer r.checkLeaks()
 				var clients []*client
 				for i := range 6 {
 					c := r.dialTLSOr(t, ca, i%3)
-					c.say("echo %d\r\n", i)
-					c.expect(fmt.Sprintf("%d\r\n", i))
+					c.echo(i)
 					clients = append(clients, c)
 				}
 				if n := r.ran(); m.name != "net" && thread() != 0 && n > loops {
@@ -70,8 +68,7 @@ func TestBesideEndsTogether(t *testing.T) {
 				if err := r.wait(); err == nil {
 					t.Error("no error")
 				}
-				r.done <- nil // for stop
-				r.checkLeaks()
+				r.stop()
 			})
 		}
 	}

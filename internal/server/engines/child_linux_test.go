@@ -210,8 +210,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 			const files, extra = 60, 30
 			c := startChild(t, m, place{"tcp", 1}, files)
 			first := c.dial()
-			first.say("echo 1\r\n")
-			first.expect("1\r\n")
+			first.echo(1)
 			var clients []*client
 			for range files + extra { // the kernel completes all; some wait in the backlog
 				cl := c.dial()
@@ -230,9 +229,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 				cl.expect("2\r\n")
 				cl.abort()
 			}
-			first.say("echo still here\r\n")
-			first.expect("still here\r\n")
-			first.Close()
+			first.echo("still here")
 		})
 	}
 }
@@ -277,8 +274,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
 				c, count := startCrowd(t, m, p)
 				ask := func(cl *client, i int) {
-					cl.say("echo %d\r\n", i)
-					cl.expect(fmt.Sprintf("%d\r\n", i))
+					cl.echo(i)
 				}
 				warm := c.connect()
 				for i := range 1000 {
@@ -323,13 +319,11 @@ func TestTenThousandParkedConnections(t *testing.T) {
 				clients := make([]*client, count)
 				for i := range clients {
 					clients[i] = c.connect()
-					clients[i].say("echo %d\r\n", i)
-					clients[i].expect(fmt.Sprintf("%d\r\n", i))
+					clients[i].echo(i)
 				}
 				other := c.connect()
 				for i := range 1000 {
-					other.say("echo %d\r\n", i)
-					other.expect(fmt.Sprintf("%d\r\n", i))
+					other.echo(i)
 				}
 				before := c.footprint(other)
 				for i, cl := range clients {
@@ -347,12 +341,10 @@ func TestTenThousandParkedConnections(t *testing.T) {
 					cl.expect(fmt.Sprintf("%d\r\n", i))
 				}
 				for i, cl := range clients {
-					cl.say("echo %d\r\n", i)
-					cl.expect(fmt.Sprintf("%d\r\n", i))
+					cl.echo(i)
 					cl.abort()
 				}
-				other.say("echo 1\r\n")
-				other.expect("1\r\n")
+				other.echo(1)
 				other.Close()
 			})
 		}

@@ -16,7 +16,6 @@ import (
 func TestEndFollowsTheLastReply(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour })
-		defer r.checkLeaks()
 		for _, in := range []string{"close\r\n", "echo 1\r\nquit\r\n", "quit\r\n"} {
 			c := r.dial()
 			c.say("%s", in)
@@ -73,13 +72,10 @@ func TestBreakingOffWithinALine(t *testing.T) {
 			loops = 0 // the portable engine has no loops
 		}
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		b := r.newBrake(loops)
 		for _, size := range []int{1, 2048, 30_000, 64 << 10, 64<<10 + 1, 100_000, 128 << 10, 300_000} {
 			for _, reset := range []bool{false, true} {
-				known := r.dial()
-				known.say("echo 1\r\n")
-				known.expect("1\r\n")
+				known := r.greeted()
 				b.stop()
 				var sent sync.WaitGroup
 				for _, c := range []*client{known, r.dial()} {
@@ -97,7 +93,6 @@ func TestBreakingOffWithinALine(t *testing.T) {
 				eventually(t, func() string { return r.open(int64(loops)) })
 			}
 		}
-		b.close()
 	})
 }
 
@@ -114,19 +109,14 @@ func TestHalfCloseBehindMuchInput(t *testing.T) {
 			loops = 0 // the portable engine has no loops
 		}
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		b := r.newBrake(loops)
 		for size := 10; size < most; size += 7000 {
-			known := r.dial()
-			known.say("echo 1\r\n")
-			known.expect("1\r\n")
+			known := r.greeted()
 			b.stop()
 			clients := []*client{known, r.dial()}
 			for _, c := range clients {
 				c.say("%s", strings.Repeat("echo 123\r\n", size/10))
-				if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-					t.Fatal(err)
-				}
+				c.closeWrite()
 			}
 			b.release()
 			for _, c := range clients {
@@ -135,6 +125,5 @@ func TestHalfCloseBehindMuchInput(t *testing.T) {
 				c.Close()
 			}
 		}
-		b.close()
 	})
 }

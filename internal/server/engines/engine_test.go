@@ -18,12 +18,9 @@ import (
 func TestAnswers(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		c := r.dial()
-		defer c.Close()
 		for i := range 200 {
-			c.say("echo %d\r\n", i)
-			c.expect(fmt.Sprintf("%d\r\n", i))
+			c.echo(i)
 		}
 	})
 }
@@ -47,7 +44,6 @@ func TestPeers(t *testing.T) {
 			port.Peers, port.Open = true, func(int, *latency.Asked) server.Session { return new(peerSession) }
 			return []server.Port{port}
 		})
-		defer r.checkLeaks()
 		var clients []*client
 		var want []string
 		for i := range 40 { // they wait for accept together
@@ -85,7 +81,6 @@ func TestASessionLeavesToAnother(t *testing.T) {
 			port.Open = func(int, *latency.Asked) server.Session { return greeter{} }
 			return []server.Port{port}
 		})
-		defer r.checkLeaks()
 		for _, c := range []struct{ say, expect []string }{
 			{[]string{"*", "echo 1\r\n"}, []string{"hello\n", "1\r\n"}},
 			{[]string{"*echo 1\r\n", "echo 2\r\n"}, []string{"hello\n1\r\n", "2\r\n"}},
@@ -106,9 +101,7 @@ func TestASessionLeavesToAnother(t *testing.T) {
 func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		c := r.dial()
-		defer c.Close()
 		count := 50_000 // far more than any buffer
 		if m.name == "tinyuring" {
 			count /= 10 // it takes many turns
@@ -128,7 +121,6 @@ func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 func TestSplitInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -162,12 +154,10 @@ func TestSplitInput(t *testing.T) {
 func TestCloseOnDemand(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		c := r.dial()
 		c.say("echo 1\r\nclose\r\necho 2\r\n")
 		c.expect("1\r\nbye\r\n")
 		c.expectEOF()
-		c.Close()
 	})
 }
 
@@ -175,12 +165,10 @@ func TestCloseOnDemand(t *testing.T) {
 func TestLastReplySurvivesUnreadInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour }) // the client may be slow
-		defer r.checkLeaks()
 		c := r.dial()
 		c.say("%s", strings.Repeat("x", longestLine+2<<20))
 		c.expect("too long\r\n")
 		c.expectEOF()
-		c.Close()
 	})
 }
 
@@ -188,13 +176,10 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const size = 130*70_000 + 60_000 // the last piece is large, but no full reply
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		for _, in := range []string{"echo 1\r\necho 2\r\nunfinished", fmt.Sprintf("echo 1\r\nbig %d\r\necho 2\r\n", size)} {
 			c := r.dial()
 			c.say("%s", in)
-			if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			c.closeWrite()
 			c.expect("1\r\n")
 			if strings.Contains(in, "big") {
 				c.expectBig(size)
@@ -215,12 +200,11 @@ func TestReplyFallsShortAnywhere(t *testing.T) {
 			t.Skip("does not apply: the buffers of TCP grow")
 		}
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		for size := 60_000; size < 500_000; size += 70_000 {
 			c := r.dial()
 			before := r.counters.BytesRead.Load()
 			c.say("big %d\r\n", size)
-			c.Conn.(*net.UnixConn).CloseWrite()
+			c.closeWrite()
 			eventually(t, func() string {
 				if r.counters.BytesRead.Load() == before {
 					return "not read"
@@ -262,7 +246,6 @@ func (r *rig) open(n int64) string {
 func TestReset(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		for range 20 {
 			for _, in := range []string{"", "ech", "skip 100\nxxx", "big 50000000\n", "echo 1\r\nbig 50000000\r\n",
 				strings.Repeat("echo 1\r\n", 10_000)} {
@@ -272,22 +255,16 @@ func TestReset(t *testing.T) {
 			}
 		}
 		eventually(t, func() string { return r.open(0) })
-		c := r.dial()
-		c.say("echo alive\r\n")
-		c.expect("alive\r\n")
-		c.Close()
+		r.greeted()
 	})
 }
 
 func TestConnectionLimit(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *server.Config) { c.MaxConnections = 3 })
-		defer r.checkLeaks()
 		var clients []*client
 		for range 3 {
-			c := r.dial()
-			c.say("echo 1\r\n")
-			c.expect("1\r\n")
+			c := r.greeted()
 			clients = append(clients, c)
 		}
 		for range 5 {
@@ -304,12 +281,7 @@ func TestConnectionLimit(t *testing.T) {
 		}
 		clients[0].Close()
 		eventually(t, func() string { return r.open(2) })
-		c := r.dial()
-		c.say("echo 1\r\n")
-		c.expect("1\r\n")
-		c.Close()
-		clients[1].Close()
-		clients[2].Close()
+		r.greeted()
 	})
 }
 
@@ -317,11 +289,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		patiently(t, 150*time.Millisecond, func(timeout time.Duration) error {
 			r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = timeout })
-			defer r.checkLeaks()
 			active, silent, slow, deaf := r.dial(), r.dial(), r.dial(), r.dial()
-			for _, c := range []*client{active, silent, slow, deaf} {
-				defer c.Close()
-			}
 			slow.say("echo unfini")
 			deaf.say("big 100000000\n") // and does not read
 			for r.counters.IdleClosed.Load() < 3 {
@@ -362,11 +330,8 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 		const size = 40 << 20
 		patiently(t, 300*time.Millisecond, func(timeout time.Duration) error {
 			r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = timeout })
-			defer r.checkLeaks()
 			silent := r.dial()
-			defer silent.Close()
 			c := r.dial()
-			defer c.Close()
 			c.say("big %d\r\n", size)
 			var taken int
 			for r.counters.IdleClosed.Load() < 1 { // for at least one time-out
@@ -417,9 +382,7 @@ func TestAnAnswerIsActivity(t *testing.T) {
 				port.Open = func(int, *latency.Asked) server.Session { return dripping{taken} }
 				return []server.Port{port}
 			})
-			defer r.checkLeaks()
 			c := r.dial()
-			defer c.Close()
 			var enough atomic.Bool
 			taken <- true
 			if _, err := io.WriteString(c, "drip\r\n"); err != nil {
@@ -460,10 +423,8 @@ func TestClientsThatPour(t *testing.T) {
 		}
 		const clients, size = 10, 32 << 20
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		for range clients {
 			c := r.dial()
-			defer c.abort()
 			c.say("big %d\r\n%s", size, strings.Repeat("echo 0123456789\r\n", 4000))
 		}
 		eventually(t, func() string {
@@ -483,12 +444,9 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const clients, size = 10, 32 << 20
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		var cs []*client
 		for range clients {
-			c := r.dial()
-			c.say("echo ready\r\n")
-			c.expect("ready\r\n")
+			c := r.greeted()
 			cs = append(cs, c)
 		}
 		line := []byte(strings.Repeat("echo 0123456789\r\n", 1000))
@@ -519,14 +477,9 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			}
 			return ""
 		})
-		other := r.dial()
-		other.say("echo alive\r\n")
-		other.expect("alive\r\n")
+		r.greeted()
 		cs[0].expectBig(size)
 		cs[0].expect("end\r\n0123456789\r\n0123456789\r\n")
-		for _, c := range append(cs, other) {
-			c.abort()
-		}
 	})
 }
 
@@ -534,7 +487,6 @@ func TestClientsThatDoNotRead(t *testing.T) {
 func TestFairness(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		var busy sync.WaitGroup
 		var hogs []*client
 		for range 4 {
@@ -552,8 +504,7 @@ func TestFairness(t *testing.T) {
 		}
 		c := r.dial()
 		for i := range 20 {
-			c.say("echo %d\r\n", i)
-			c.expect(fmt.Sprintf("%d\r\n", i))
+			c.echo(i)
 		}
 		c.Close()
 		for _, hog := range hogs {
@@ -566,7 +517,6 @@ func TestFairness(t *testing.T) {
 func TestConnectStorm(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
@@ -606,12 +556,8 @@ func TestConnectionsAreSpread(t *testing.T) {
 			t.Skip("does not apply: there is nothing to spread over")
 		}
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		for range 100 {
-			c := r.dial()
-			c.say("echo 1\r\n")
-			c.expect("1\r\n")
-			defer c.Close()
+			r.greeted()
 		}
 		for i := range p.loops {
 			if n := r.opened[i].Load(); n < 10 {

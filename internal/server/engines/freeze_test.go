@@ -21,14 +21,8 @@ func TestThaw(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		other := start(t, m, place{"tcp", 1}, nil) // shows that time goes by
 		witness := other.dial()
-		witness.say("echo 1\r\n")
-		witness.expect("1\r\n")
+		witness.echo(1)
 		r := start(t, m, p, nil)
-		defer func() {
-			r.checkLeaks()
-			witness.Close()
-			other.checkLeaks()
-		}()
 		for i := range 5 {
 			c, parked, busy := r.dial(), r.dial(), r.dial()
 			c.say("echo 1\r\nech")
@@ -41,8 +35,7 @@ func TestThaw(t *testing.T) {
 			frozen := make(chan []server.Moved)
 			go func() { frozen <- r.freeze() }()
 			for range 20 {
-				witness.say("echo %d\r\n", i)
-				witness.expect(fmt.Sprintf("%d\r\n", i))
+				witness.echo(i)
 			}
 			select {
 			case <-frozen:
@@ -63,8 +56,7 @@ func TestThaw(t *testing.T) {
 			late.say("echo late\r\n")
 			r.engine.Wake()
 			for range 20 {
-				witness.say("echo %d\r\n", i)
-				witness.expect(fmt.Sprintf("%d\r\n", i))
+				witness.echo(i)
 			}
 			if n := r.feeds.begun.Load(); n != fed {
 				t.Errorf("a frozen engine asked sessions %d times", n-fed)
@@ -96,7 +88,6 @@ func TestThaw(t *testing.T) {
 func TestFreezeGivesUp(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		var clients []*client
 		for range 10 {
 			c := r.dial()
@@ -122,9 +113,7 @@ func TestFreezeGivesUp(t *testing.T) {
 				c.say("ho 2\r\nec")
 				c.expect("2\r\n")
 			}
-			c := r.dial()
-			c.say("echo new\r\n")
-			c.expect("new\r\n")
+			c := r.greeted()
 			c.Close()
 			b.close()
 			r.thaw(r.freeze()) // nothing of the attempt is left
@@ -182,10 +171,7 @@ func TestThawThenDrain(t *testing.T) {
 				c.expectEOF()
 				c.Close()
 			}
-			if err := r.wait(); err != nil {
-				t.Errorf("Serve: %v", err)
-			}
-			r.end = nil
+			r.stop()
 		}
 	})
 }
@@ -195,20 +181,14 @@ func TestThawThenDrain(t *testing.T) {
 func TestFrozenEngineEnds(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
-		c := r.dial()
-		c.say("echo 1\r\n")
-		c.expect("1\r\n")
+		c := r.greeted()
 		moved := r.freeze()
 		fed := r.feeds.begun.Load()
 		late := r.dial()
 		late.say("echo late\r\n")
 		c.say("echo 2\r\n")
 		r.end()
-		if err := r.wait(); err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-		r.done <- nil
+		r.stop()
 		if n := r.feeds.begun.Load(); n != fed {
 			t.Errorf("sessions were asked %d times after Freeze", n-fed)
 		}
@@ -228,9 +208,6 @@ func TestFrozenEngineEnds(t *testing.T) {
 		heir := start(t, m, p, nil)
 		heir.adopt(moved)
 		c.expect("2\r\n")
-		c.Close()
-		late.Close()
-		heir.stop()
 	})
 }
 
@@ -251,7 +228,6 @@ func TestFreezeRacesWithDrain(t *testing.T) {
 			if round%2 == 0 {
 				go r.end()
 			} else {
-				defer r.end()
 				r.end()
 			}
 			moved, err := r.engine.Freeze(context.Background())
@@ -261,11 +237,7 @@ func TestFreezeRacesWithDrain(t *testing.T) {
 			if err == nil && len(moved) != len(clients) {
 				t.Errorf("%d connections moved, want %d", len(moved), len(clients))
 			}
-			r.end = func() {}
-			if err := r.wait(); err != nil {
-				t.Errorf("Serve: %v", err)
-			}
-			r.end = nil
+			r.stop()
 			heir.adopt(moved)
 			for i, c := range clients {
 				c.expect(fmt.Sprintf("b%d\r\n", i))
@@ -332,9 +304,7 @@ func TestDrainBeforeTheThawIsThrough(t *testing.T) {
 		lns := listeners(t, "tcp", 1)
 		return []server.Port{r.portOn([]net.Listener{slowListener{lns[0].(*net.TCPListener), ln, conn}})}
 	})
-	c := r.dial()
-	c.say("echo 1\r\n")
-	c.expect("1\r\n")
+	c := r.greeted()
 	if moved := r.freeze(); len(moved) != 0 {
 		t.Fatalf("%d connections moved, so this test is void", len(moved))
 	}
@@ -344,8 +314,5 @@ func TestDrainBeforeTheThawIsThrough(t *testing.T) {
 	r.end()
 	c.expectEOF()
 	c.Close()
-	if err := r.wait(); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	r.end = nil
+	r.stop()
 }

@@ -84,7 +84,7 @@ type rig struct {
 	held    chan struct{}   // a session that receives "hold" sends to it,
 	freed   chan struct{}   // then to this one: then its loop goes on
 
-	goroutines, descriptors int // before
+	waited, stopped bool
 }
 
 const patience = time.Minute // for conditions that become true unless something is broken
@@ -132,12 +132,12 @@ func listeners(t testing.TB, network string, loops int) []net.Listener {
 	return lns
 }
 
-// startPorts starts an engine with the ports returned by ports.
+// startPorts starts an engine with the ports returned by ports. It ends with the test, behind its clients.
 func startPorts(t testing.TB, m candidate, change func(*server.Config), ports func(*rig) []server.Port) *rig {
 	t.Helper()
+	checkLeaks(t)
 	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1),
 		held: make(chan struct{}), freed: make(chan struct{}), well: new(well)}
-	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
 	c := server.Config{
 		Now:            func() int64 { return r.clock.Add(1) },
 		MaxConnections: 100_000,
@@ -168,13 +168,15 @@ func startPorts(t testing.TB, m candidate, change func(*server.Config), ports fu
 // stop ends the engine and checks that nothing is left behind. Clients must be closed or closing.
 func (r *rig) stop() {
 	r.t.Helper()
-	if r.end == nil {
+	if r.stopped {
 		return
 	}
+	r.stopped = true
 	r.end()
-	r.end = nil
-	if err := r.wait(); err != nil {
-		r.t.Errorf("Serve: %v", err)
+	if !r.waited {
+		if err := r.wait(); err != nil {
+			r.t.Errorf("Serve: %v", err)
+		}
 	}
 	if n := r.counters.Current.Load(); n != 0 {
 		r.t.Errorf("%d connections counted as open after Serve has returned", n)
@@ -187,33 +189,44 @@ func (r *rig) stop() {
 // wait waits for Serve to return.
 func (r *rig) wait() error {
 	r.t.Helper()
+	r.waited = true
 	select {
 	case err := <-r.done:
 		return err
 	case <-time.After(patience):
-		buf := make([]byte, 1<<20)
-		r.t.Fatalf("Serve does not return\n%s", buf[:runtime.Stack(buf, true)])
+		r.t.Fatalf("Serve does not return\n%s", stacks())
 		return nil
 	}
 }
 
-// checkLeaks stops the engine and waits until the numbers of goroutines and descriptors are as
-// before.
-func (r *rig) checkLeaks() {
-	r.t.Helper()
-	r.stop()
-	if r.t.Failed() {
-		return // clients may not be closed
+func stacks() []byte {
+	buf := make([]byte, 1<<20)
+	return buf[:runtime.Stack(buf, true)]
+}
+
+var checked sync.Map // tests whose leaks are looked for
+
+// checkLeaks waits, when the test has stopped its engines and closed its clients, until the numbers of goroutines and
+// descriptors are as now.
+func checkLeaks(t testing.TB) {
+	t.Helper()
+	if _, twice := checked.LoadOrStore(t, true); twice {
+		return
 	}
-	eventually(r.t, func() string {
-		if n := runtime.NumGoroutine(); n > r.goroutines {
-			buf := make([]byte, 1<<20)
-			return fmt.Sprintf("%d goroutines, %d before\n%s", n, r.goroutines, buf[:runtime.Stack(buf, true)])
+	goroutines, descriptors := runtime.NumGoroutine(), openFiles(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
 		}
-		if n := openFiles(r.t); n > r.descriptors {
-			return fmt.Sprintf("%d open files, %d before", n, r.descriptors)
-		}
-		return ""
+		eventually(t, func() string {
+			if n := runtime.NumGoroutine(); n > goroutines {
+				return fmt.Sprintf("%d goroutines, %d before\n%s", n, goroutines, stacks())
+			}
+			if n := openFiles(t); n > descriptors {
+				return fmt.Sprintf("%d open files, %d before", n, descriptors)
+			}
+			return ""
+		})
 	})
 }
 
@@ -265,9 +278,7 @@ func (r *rig) newBrake(loops int) *brake {
 	b := &brake{r, make([]*client, loops)}
 	for missing := loops; missing > 0; {
 		before := [...]int64{r.opened[0].Load(), r.opened[1].Load()}
-		c := r.dial()
-		c.say("echo 1\r\n")
-		c.expect("1\r\n")
+		c := r.greeted()
 		for i := range b.held {
 			if r.opened[i].Load() > before[i] && b.held[i] == nil {
 				b.held[i], c = c, nil
@@ -309,6 +320,14 @@ type client struct {
 }
 
 func (r *rig) dial() *client { return r.dialFrom("") }
+
+// greeted dials and waits until the connection is served.
+func (r *rig) greeted() *client {
+	r.t.Helper()
+	c := r.dial()
+	c.echo(1)
+	return c
+}
 
 // dialFrom connects from a TCP address; "" is any.
 func (r *rig) dialFrom(source string) *client {
@@ -366,6 +385,20 @@ func (c *client) expectBig(n int) {
 			c.t.Fatalf("wrong bytes after %d of %d", at, n)
 		}
 		at += k
+	}
+}
+
+// echo asks for text and gets it.
+func (c *client) echo(text any) {
+	c.t.Helper()
+	c.say("echo %v\r\n", text)
+	c.expect(fmt.Sprint(text) + "\r\n")
+}
+
+func (c *client) closeWrite() {
+	c.t.Helper()
+	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

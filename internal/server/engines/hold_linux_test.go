@@ -15,7 +15,6 @@ func TestHold(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			r := start(t, m, place{"tcp", 1}, nil)
-			defer r.checkLeaks()
 			r.newBrake(1).close() // it serves
 			turns := r.clock.Load
 			eventually(t, func() string {

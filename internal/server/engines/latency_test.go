@@ -33,8 +33,7 @@ func TestLatency(t *testing.T) {
 		}
 		for range each {
 			for _, c := range list { // one at a time: each answer is for one read
-				c.say("echo 1\r\n")
-				c.expect("1\r\n")
+				c.echo(1)
 			}
 		}
 		r.checkDurations(sum(), 0, time.Since(began))
@@ -106,8 +105,7 @@ func TestLatencyOfNames(t *testing.T) {
 		began := time.Now()
 		a, b := r.dial(), r.dial()
 		echoes := func() {
-			a.say("echo 1\r\n")
-			a.expect("1\r\n")
+			a.echo(1)
 		}
 		for range 200 {
 			echoes()

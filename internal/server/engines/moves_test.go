@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,7 +116,7 @@ func TestConnectionsMove(t *testing.T) {
 		parked.say("echo 1\r\ntake 2\r\necho 3\r\nech")
 		parked.expect("1\r\n")
 		half.say("take 2\r\necho 3\r\n")
-		half.Conn.(interface{ CloseWrite() error }).CloseWrite()
+		half.closeWrite()
 		paused.say("split 20000\r\necho after\r\n")
 		r.parked(asked, 3)
 		eventually(t, func() string { return r.atLeast("slow reply", r.counters.BytesWritten.Load(), 20_000) })
@@ -130,8 +129,7 @@ func TestConnectionsMove(t *testing.T) {
 		if n, total := p.to.counters.Current.Load(), p.to.counters.Total.Load(); n != 8 || total != 0 {
 			t.Errorf("%d connections counted as open and %d as accepted, want 8 and 0", n, total)
 		}
-		idle.say("echo idle\r\n")
-		idle.expect("idle\r\n")
+		idle.echo("idle")
 		partial.say("ished\r\n")
 		partial.expect("unfinished\r\n")
 		long.say("ished\r\n")
@@ -147,10 +145,6 @@ func TestConnectionsMove(t *testing.T) {
 		paused.expect("after\r\n")
 		slow.expectBig(bigger)
 		slow.expect("after\r\n")
-		for _, c := range []*client{idle, partial, long, skips, slow, parked, paused, half, ended} {
-			c.Close()
-		}
-		p.stop()
 	})
 }
 
@@ -239,7 +233,6 @@ func TestPipelinesMove(t *testing.T) {
 		}
 		stop.Store(true)
 		working.Wait()
-		p.stop()
 	})
 }
 
@@ -263,7 +256,6 @@ func TestMovesInQuickSuccession(t *testing.T) {
 			c.expect(fmt.Sprintf("%d\r\n", i))
 			c.Close()
 		}
-		p.stop()
 	})
 }
 
@@ -332,7 +324,6 @@ func TestSuccessorTakesOver(t *testing.T) {
 		stop.Store(true)
 		storm.Wait()
 		server.Close([]server.Port{{Listeners: spare}})
-		r.stop()
 	})
 }
 
@@ -390,11 +381,6 @@ func TestAdoptChecks(t *testing.T) {
 		late := to.dial()
 		late.expect("too many\r\n")
 		late.expectEOF()
-		for _, c := range slices.Concat(clients, []*client{late}) {
-			c.Close()
-		}
-		from.stop()
-		to.stop()
 	})
 }
 
@@ -409,9 +395,8 @@ func TestEncryptedConnectionsStay(t *testing.T) {
 			r := startPorts(t, both, nil, func(r *rig) []server.Port {
 				return []server.Port{r.portTLS(enc, 1), r.port(place{"tcp", 1})}
 			})
-			defer r.checkLeaks()
-			secret, slow, plain, shy := r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 0), r.dialPort(1),
-				r.dialTo(r.network, r.address, "")
+			secret, slow, plain := r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 0), r.dialPort(1)
+			r.dial() // and is silent
 			for range 3 {
 				secret.say("echo 1\r\nech")
 				secret.expect("1\r\n")
@@ -444,18 +429,12 @@ func TestEncryptedConnectionsStay(t *testing.T) {
 			if err := r.wait(); err != nil {
 				t.Error(err)
 			}
-			r.done <- nil
 			if n := r.feeds.begun.Load(); n != fed {
 				t.Errorf("sessions were asked %d times after Freeze", n-fed)
 			}
 			heir := startPorts(t, m, nil, func(r *rig) []server.Port { return []server.Port{r.port(place{"tcp", 1})} })
 			heir.adopt(moved)
-			plain.say("echo 3\r\n")
-			plain.expect("3\r\n")
-			for _, c := range []*client{secret, slow, plain, shy} {
-				c.Close()
-			}
-			heir.stop()
+			plain.echo(3)
 		})
 	}
 }

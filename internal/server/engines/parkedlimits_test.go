@@ -17,9 +17,7 @@ import (
 func TestWaitingClientGoes(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		b := r.newBrake(p.loops)
-		defer b.close()
 		ways := map[string]func(c *client){
 			"while parked": func(c *client) {
 				c.say("echo 1\r\ntake 1\r\n")
@@ -65,7 +63,6 @@ func TestWaitingClientGoesUnasked(t *testing.T) {
 			t.Skip("does not apply: it looks only when it asks the session")
 		}
 		r := start(t, m, p, unpolled)
-		defer r.checkLeaks()
 		c := r.dial()
 		c.say("echo 1\r\ntake 1\r\n")
 		c.expect("1\r\n")
@@ -81,7 +78,6 @@ func TestLittleIsReadWhileParked(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const clients = 10
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		line := []byte(strings.Repeat("echo 0123456789\r\n", 1000))
 		var cs []*client
 		for range clients {
@@ -136,7 +132,6 @@ func TestParkedHolderIsClosed(t *testing.T) {
 			unpolled(c)
 			c.Linger = time.Hour
 		})
-		defer r.checkLeaks()
 		small, big := r.dial(), r.dial()
 		small.say("echo 1\r\ntake 1\r\n")
 		small.expect("1\r\n")
@@ -148,7 +143,6 @@ func TestParkedHolderIsClosed(t *testing.T) {
 			// The next holds less, until both together are too much.
 			c := r.dial()
 			c.hold(r, 10_000)
-			defer c.Close()
 		}
 		big.say("%s", strings.Repeat("x", 1<<20)) // it may still send; nobody keeps that
 		big.expect("out of memory\r\n")
@@ -157,7 +151,6 @@ func TestParkedHolderIsClosed(t *testing.T) {
 		eventually(t, func() string { return r.open(holders + 1) }) // it lingers no longer
 		r.fill(1)
 		small.expect("1\r\n")
-		small.Close()
 	})
 }
 
@@ -167,9 +160,7 @@ func TestParkedConnectionIsNotIdle(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		patiently(t, 100*time.Millisecond, func(timeout time.Duration) error {
 			r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = timeout })
-			defer r.checkLeaks()
 			c := r.dial()
-			defer c.Close()
 			if _, err := io.WriteString(c, "take 1\r\n"); err != nil {
 				return err // it was idle before
 			}
@@ -206,12 +197,10 @@ func TestParkedDeafClientIsIdle(t *testing.T) {
 				unpolled(c)
 				c.IdleTimeout = timeout
 			})
-			defer r.checkLeaks()
 			found := false
 			for half := 170_000; half < 300_000; half += 30_000 {
 				asked, written, closed := r.well.asked.Load(), r.counters.BytesWritten.Load(), r.counters.IdleClosed.Load()
 				c := r.dial()
-				defer c.Close()
 				if _, err := fmt.Fprintf(c, "split %d\r\n", 2*half); err != nil {
 					return err // it was idle before
 				}
@@ -251,8 +240,7 @@ func TestDrainWhileParked(t *testing.T) {
 			half.say("take 1\r\n")
 			half.closeWrite()
 			r.parked(asked, 2)
-			fresh.say("echo 0\r\n")
-			fresh.expect("0\r\n")
+			fresh.echo(0)
 			b.stop()
 			parked.say("echo 3\r\n") // while it is parked
 			fresh.say("take 1\r\necho 2\r\n")
@@ -271,7 +259,7 @@ func TestDrainWhileParked(t *testing.T) {
 				c.expectEOF()
 				c.Close()
 			}
-			r.checkLeaks()
+			r.stop()
 		}
 	})
 }
@@ -288,8 +276,6 @@ func TestDrainTimeoutWhileParked(t *testing.T) {
 		r.parked(0, 1)
 		r.stop()
 		c.expectEOF()
-		c.Close()
-		r.checkLeaks()
 	})
 }
 
@@ -330,7 +316,7 @@ func TestParkedBeside(t *testing.T) {
 					}
 					c.Close()
 				}
-				r.checkLeaks()
+				r.stop()
 			}
 		})
 	}

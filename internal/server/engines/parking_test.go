@@ -66,7 +66,7 @@ func TestParkedConnectionIsAnswered(t *testing.T) {
 				c.expect("again\r\nlast\r\n")
 			}
 			c.Close()
-			r.checkLeaks()
+			r.stop()
 			r.engine.Wake() // nobody is there any more
 		}
 	})
@@ -90,7 +90,7 @@ func TestWakeWhileParking(t *testing.T) {
 			c.say("take %d\r\n", vain)
 			c.expect(fmt.Sprintf("%d\r\n", vain))
 			c.Close()
-			r.checkLeaks()
+			r.stop()
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestParkedSessionIsLeftAlone(t *testing.T) {
 				c.expect("after\r\n")
 			}
 			c.Close()
-			r.checkLeaks()
+			r.stop()
 		}
 	})
 }
@@ -149,7 +149,6 @@ func TestWakeStorm(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const clients, rounds, takes = 40, 6, 5
 		r := start(t, m, p, unpolled)
-		defer r.checkLeaks()
 		var asking, waking sync.WaitGroup
 		var left atomic.Int64 // tickets that are not in the well yet
 		left.Store(clients * rounds * takes)
@@ -172,7 +171,6 @@ func TestWakeStorm(t *testing.T) {
 		for i := range clients {
 			c := r.dial()
 			asking.Go(func() {
-				defer c.Close()
 				for round := range rounds {
 					var want strings.Builder
 					for k := range takes {
@@ -209,7 +207,6 @@ func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 			count = 50
 		}
 		r := start(t, m, p, nil)
-		defer r.checkLeaks()
 		clients := make([]*client, count)
 		asked := r.well.asked.Load()
 		for i := range clients {
@@ -220,8 +217,7 @@ func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 		others := []*client{r.dial(), r.dial(), r.dial()}
 		for i := range 100 {
 			for _, c := range others {
-				c.say("echo %d\r\n", i)
-				c.expect(fmt.Sprintf("%d\r\n", i))
+				c.echo(i)
 			}
 			r.engine.Wake()
 		}
@@ -229,9 +225,6 @@ func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 		r.fill(count)
 		for i, c := range clients {
 			c.expect(fmt.Sprintf("%d\r\n", i))
-		}
-		for _, c := range append(clients, others...) {
-			c.abort()
 		}
 	})
 }
@@ -241,7 +234,6 @@ func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 func TestParkedInTheMiddleOfAReply(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, unpolled)
-		defer r.checkLeaks()
 		for size := 60_000; size < 1_000_000; size += 70_000 {
 			c := r.dial()
 			asked := r.well.asked.Load()
@@ -254,8 +246,7 @@ func TestParkedInTheMiddleOfAReply(t *testing.T) {
 			r.parked(asked, 1)
 			r.fill(1)
 			c.expectPart(size-half, size-half)
-			c.say("echo end\r\n")
-			c.expect("end\r\n")
+			c.echo("end")
 			c.Close()
 		}
 	})
@@ -300,9 +291,7 @@ func TestHalfClosedClientWaits(t *testing.T) {
 				r.parked(asked, 2)
 				then.closeWrite() // while it is parked
 				polls := r.well.asked.Load()
-				other := r.dial()
-				other.say("echo 1\r\n")
-				other.expect("1\r\n")
+				other := r.greeted()
 				other.Close()
 				if change == nil {
 					r.parked(polls, 4) // it waits for several polls
@@ -314,14 +303,7 @@ func TestHalfClosedClientWaits(t *testing.T) {
 					c.Close()
 				}
 			}
-			r.checkLeaks()
+			r.stop()
 		}
 	})
-}
-
-func (c *client) closeWrite() {
-	c.t.Helper()
-	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-		c.t.Fatal(err)
-	}
 }

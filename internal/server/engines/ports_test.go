@@ -37,7 +37,6 @@ func onMixes(t *testing.T, change func(*server.Config), test func(t *testing.T, 
 						}
 						return ports
 					})
-					defer r.checkLeaks()
 					test(t, r, m, mix)
 				})
 		}
@@ -117,8 +116,7 @@ func TestHalfCloseOnEveryPort(t *testing.T) {
 			var clients []*client
 			for i := range mix {
 				known := r.dialPort(i)
-				known.say("echo 1\r\n")
-				known.expect("1\r\n")
+				known.echo(1)
 				clients = append(clients, known)
 			}
 			b.stop()
@@ -133,9 +131,7 @@ func TestHalfCloseOnEveryPort(t *testing.T) {
 			}
 			for i, c := range clients {
 				c.say("%s", strings.Repeat("echo 123\r\n", lines(i)))
-				if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-					t.Fatal(err)
-				}
+				c.closeWrite()
 			}
 			b.release()
 			for i, c := range clients {
@@ -155,8 +151,7 @@ func TestPortsShareTheConnectionLimit(t *testing.T) {
 		var clients []*client
 		for i := range 4 {
 			c := r.dialPort(i % len(mix))
-			c.say("echo 1\r\n")
-			c.expect("1\r\n")
+			c.echo(1)
 			clients = append(clients, c)
 		}
 		for i := range mix {
@@ -220,8 +215,7 @@ func TestDrainOfEveryPort(t *testing.T) {
 		for i := range 8 * len(mix) {
 			c := r.dialPort(i % len(mix))
 			if i%3 == 0 {
-				c.say("echo first\r\n")
-				c.expect("first\r\n")
+				c.echo("first")
 			}
 			clients = append(clients, c)
 		}
@@ -267,8 +261,7 @@ func TestOnePortFails(t *testing.T) {
 				if err := r.wait(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("error %v, want one of the listener", err)
 				}
-				r.done <- nil // for stop
-				r.checkLeaks()
+				r.stop()
 			})
 		}
 	}
@@ -290,8 +283,6 @@ func TestEventLoopsDoNotEncrypt(t *testing.T) {
 			if err := r.wait(); err == nil || !strings.Contains(err.Error(), "do not encrypt") {
 				t.Errorf("error %v", err)
 			}
-			r.done <- nil // for stop
-			r.checkLeaks()
 		})
 	}
 }

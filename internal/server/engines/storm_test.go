@@ -31,7 +31,6 @@ func TestQuitStorm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(t *testing.T, m candidate, p place) {
 				r := start(t, m, p, nil)
-				defer r.checkLeaks()
 				s := &storm{rig: r, resets: name == "resets", most: stormShort}
 				switch soak := os.Getenv("KATSUBUSHI_SOAK") == "1"; {
 				case m.name == "tinyuring":

@@ -175,8 +175,6 @@ func TestTLS(t *testing.T) {
 	half.Conn.(*tls.Conn).CloseWrite()
 	half.expect("2\r\n")
 	half.expectEOF()
-	half.Close()
-	r.checkLeaks()
 }
 
 // Clients that support nothing newer than TLS 1.1 are refused (RFC 8996), and 1.2 is accepted.
@@ -197,11 +195,9 @@ func TestTLSVersions(t *testing.T) {
 		if got := c.Conn.(*tls.Conn).ConnectionState().Version; got != version {
 			t.Errorf("%s is spoken, want %s", tls.VersionName(got), tls.VersionName(version))
 		}
-		c.say("echo 1\r\n")
-		c.expect("1\r\n")
+		c.echo(1)
 		c.Close()
 	}
-	r.checkLeaks()
 }
 
 func TestTLSClientCertificates(t *testing.T) {
@@ -227,7 +223,6 @@ func TestTLSClientCertificates(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer c.Close()
 		fmt.Fprint(c, "echo 1\r\n")
 		_, err = io.ReadFull(c, make([]byte, 3)) // with TLS 1.3 the client finds out here
 		return err
@@ -250,7 +245,6 @@ func TestTLSClientCertificates(t *testing.T) {
 	if try(good) == nil {
 		t.Error("a client of the authority that was replaced was let in by its old session")
 	}
-	r.checkLeaks()
 }
 
 func TestTLSReload(t *testing.T) {
@@ -298,11 +292,9 @@ func TestTLSReload(t *testing.T) {
 		t.Errorf("the certificate is valid from %v until %v", from, until)
 	}
 	for _, c := range []*client{old, c} {
-		c.say("echo 1\r\n")
-		c.expect("1\r\n")
+		c.echo(1)
 		c.Close()
 	}
-	r.checkLeaks()
 }
 
 func TestTLSRefusesBadFiles(t *testing.T) {
@@ -364,7 +356,6 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 	ca, enc := newTLS(t)
 	patiently(t, 200*time.Millisecond, func(timeout time.Duration) error {
 		r := startTLS(t, enc, timeout)
-		defer r.checkLeaks()
 		var silent []*client
 		for range 20 {
 			silent = append(silent, r.dial())
@@ -378,7 +369,6 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 		}
 		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
 		if err == nil {
-			defer c.Close()
 			err = c.echoes("1") // with TLS 1.3 the client finds out here
 		}
 		for _, s := range silent {
@@ -444,12 +434,10 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 			p.Listeners[0] = tattlers{p.Listeners[0], enc, &failed}
 			return []server.Port{p}
 		})
-		defer r.checkLeaks()
 		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
 		if err != nil {
 			return err // the handshake took too long
 		}
-		defer c.Close()
 		if _, err := fmt.Fprintf(c, "big %d\r\n", 40<<20); err != nil {
 			return err
 		}
@@ -474,8 +462,7 @@ func TestTLSDrain(t *testing.T) {
 	var clients []*client
 	for range 10 {
 		c := r.dialTLSOr(t, ca, 0)
-		c.say("echo 1\r\n")
-		c.expect("1\r\n")
+		c.echo(1)
 		clients = append(clients, c)
 	}
 	unfinished := r.dial() // its handshake
@@ -490,6 +477,4 @@ func TestTLSDrain(t *testing.T) {
 		c.Close()
 	}
 	io.Copy(io.Discard, unfinished)
-	unfinished.Close()
-	r.checkLeaks()
 }
