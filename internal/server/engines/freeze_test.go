@@ -135,7 +135,7 @@ func (staying) Freeze() (state []byte, ok bool) { return nil, false }
 // go on: the drain answers what has arrived, of connections in the backlog too, and waits for nothing else.
 func TestThawThenDrain(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for range 10 {
+		for range 4 {
 			r := startPorts(t, m, nil, func(r *rig) []server.Port {
 				port := r.port(p)
 				open := port.Open
@@ -215,7 +215,7 @@ func TestFrozenEngineEnds(t *testing.T) {
 // drain answers what has arrived.
 func TestFreezeRacesWithDrain(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for round := range 12 {
+		for round := range 6 {
 			r, heir := start(t, m, p, nil), start(t, m, p, nil)
 			var clients []*client
 			for i := range 10 {

@@ -142,6 +142,7 @@ func startPorts(t testing.TB, m candidate, change func(*server.Config), ports fu
 		Now:            func() int64 { return r.clock.Add(1) },
 		MaxConnections: 100_000,
 		DrainTimeout:   patience,
+		ParkPause:      5 * time.Millisecond,
 		Counters:       r.counters,
 		Budget:         server.NewBudget(1 << 40),
 		// In half of the tests each answer is followed by a spin; in the others a loop learns.

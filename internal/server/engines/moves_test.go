@@ -185,7 +185,7 @@ func pipeline(c *client, stop func() bool) (n int, err error) {
 
 // Clients that ask all the time notice nothing of many moves there and back.
 func TestPipelinesMove(t *testing.T) {
-	rounds := 4
+	rounds := 2
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		rounds = 1000
 	}
@@ -240,13 +240,13 @@ func TestPipelinesMove(t *testing.T) {
 func TestMovesInQuickSuccession(t *testing.T) {
 	eachPair(t, places, func(t *testing.T, p pair) {
 		var clients []*client
-		for i := range 40 {
+		for i := range 20 {
 			c := p.from.dial()
 			c.say("echo %d\r\nech", i)
 			c.expect(fmt.Sprintf("%d\r\n", i))
 			clients = append(clients, c)
 		}
-		for round := range 25 {
+		for round := range 10 {
 			if there, back := p.there(), p.back(); there != len(clients) || back != len(clients) {
 				t.Fatalf("round %d: %d connections moved there and %d back, want %d", round, there, back, len(clients))
 			}

@@ -158,8 +158,11 @@ func TestParkedHolderIsClosed(t *testing.T) {
 // whole time-out for its next request.
 func TestParkedConnectionIsNotIdle(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		patiently(t, 100*time.Millisecond, func(timeout time.Duration) error {
-			r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = timeout })
+		patiently(t, 30*time.Millisecond, func(timeout time.Duration) error {
+			r := start(t, m, p, func(c *server.Config) {
+				unpolled(c)
+				c.IdleTimeout = timeout
+			})
 			c := r.dial()
 			if _, err := io.WriteString(c, "take 1\r\n"); err != nil {
 				return err // it was idle before
@@ -192,7 +195,7 @@ func TestParkedDeafClientIsIdle(t *testing.T) {
 		if p.network != "unix" {
 			t.Skip("does not apply: the buffers of TCP grow")
 		}
-		patiently(t, 200*time.Millisecond, func(timeout time.Duration) error {
+		patiently(t, 50*time.Millisecond, func(timeout time.Duration) error {
 			r := start(t, m, p, func(c *server.Config) {
 				unpolled(c)
 				c.IdleTimeout = timeout
@@ -261,21 +264,6 @@ func TestDrainWhileParked(t *testing.T) {
 			}
 			r.stop()
 		}
-	})
-}
-
-// At the end a client is not waited for longer than DrainTimeout.
-func TestDrainTimeoutWhileParked(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, func(c *server.Config) {
-			unpolled(c)
-			c.DrainTimeout = 50 * time.Millisecond
-		})
-		c := r.dial()
-		c.say("take 1\r\n")
-		r.parked(0, 1)
-		r.stop()
-		c.expectEOF()
 	})
 }
 

@@ -147,12 +147,12 @@ func (r *rig) calm() {
 // there is never enough for all. Each connection gets its answers in order.
 func TestWakeStorm(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		const clients, rounds, takes = 40, 6, 5
+		const clients, rounds, takes = 40, 3, 5
 		r := start(t, m, p, unpolled)
 		var asking, waking sync.WaitGroup
 		var left atomic.Int64 // tickets that are not in the well yet
 		left.Store(clients * rounds * takes)
-		for range 8 {
+		for range 4 {
 			waking.Go(func() {
 				for left.Load() > 0 {
 					if left.Add(-3) >= 0 {
