@@ -39,12 +39,7 @@ func TestDrainFinishesReplies(t *testing.T) {
 		r := start(t, m, p, nil)
 		c := r.dial()
 		c.say("big 12000000\r\necho end\r\n")
-		eventually(t, func() string {
-			if r.counters.BytesWritten.Load() == 0 {
-				return "nothing written"
-			}
-			return ""
-		})
+		r.writes(1)
 		r.end()
 		c.expectBig(12_000_000)
 		c.expect("end\r\n")
@@ -71,12 +66,7 @@ func TestDrainTimeout(t *testing.T) {
 				}
 			}
 		}()
-		eventually(t, func() string {
-			if r.counters.BytesWritten.Load() == 0 {
-				return "nothing written"
-			}
-			return ""
-		})
+		r.writes(1)
 		r.stop()
 		parked.expectEOF()
 	})

@@ -198,22 +198,6 @@ func TestReplyFallsShortAnywhere(t *testing.T) {
 	})
 }
 
-// settled waits until nothing is read or written any more.
-func (r *rig) settled() (read, written uint64) {
-	r.t.Helper()
-	calm := 0
-	eventually(r.t, func() string {
-		if n, w := r.counters.BytesRead.Load(), r.counters.BytesWritten.Load(); n != read || w != written {
-			read, written, calm = n, w, 0
-		}
-		if calm++; calm < 50 {
-			return "still moving"
-		}
-		return ""
-	})
-	return read, written
-}
-
 // open returns a problem unless n connections are open.
 func (r *rig) open(n int64) string {
 	if got := r.counters.Current.Load(); got != n {
@@ -385,12 +369,7 @@ func TestClientsThatPour(t *testing.T) {
 			c := r.dial()
 			c.say("big %d\r\n%s", size, strings.Repeat("echo 0123456789\r\n", 4000))
 		}
-		eventually(t, func() string {
-			if r.counters.BytesWritten.Load() < 1<<20 {
-				return "nothing written"
-			}
-			return ""
-		})
+		r.writes(1 << 20)
 		if read, _ := r.settled(); read > clients*4096 {
 			t.Errorf("%d bytes read from %d clients", read, clients)
 		}
@@ -419,12 +398,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 				}
 			}()
 		}
-		eventually(t, func() string {
-			if r.counters.BytesWritten.Load() < 1<<20 {
-				return "nothing written"
-			}
-			return ""
-		})
+		r.writes(1 << 20)
 		read, _ := r.settled()
 		if read > clients*(server.MaxInput+1<<20) {
 			t.Errorf("%d bytes read from %d clients that do not read", read, clients)

@@ -256,6 +256,68 @@ func eventually(t testing.TB, problem func() string) {
 	}
 }
 
+// steady waits until look has returned the same fifty times, or enough is true.
+func steady(t testing.TB, look func() (a, b uint64), enough func() bool) (a, b uint64) {
+	t.Helper()
+	calm := 0
+	eventually(t, func() string {
+		if n, m := look(); n != a || m != b {
+			a, b, calm = n, m, 0
+		}
+		if calm++; calm < 50 && !enough() {
+			return "still moving"
+		}
+		return ""
+	})
+	return a, b
+}
+
+// never is for steady.
+func never() bool { return false }
+
+// moved returns how many bytes were read and written.
+func (r *rig) moved() (read, written uint64) {
+	return r.counters.BytesRead.Load(), r.counters.BytesWritten.Load()
+}
+
+// settled waits until nothing is read or written any more.
+func (r *rig) settled() (read, written uint64) {
+	r.t.Helper()
+	return steady(r.t, r.moved, never)
+}
+
+// calm waits until the event loops take no turns.
+func (r *rig) calm() {
+	r.t.Helper()
+	steady(r.t, func() (turn, _ uint64) { return uint64(r.clock.Load()), 0 }, never)
+}
+
+// parkedOrStuck waits until a session waits, or its client must read first.
+func (r *rig) parkedOrStuck(asked int64) {
+	r.t.Helper()
+	waits := func() bool { return r.well.asked.Load() > asked }
+	eventually(r.t, func() string {
+		if waits() {
+			return "" // what came before may be counted only in the next turn
+		}
+		return r.atLeast("bytes written", r.counters.BytesWritten.Load(), 1)
+	})
+	steady(r.t, r.moved, waits)
+}
+
+// writes waits until so many bytes were written.
+func (r *rig) writes(n uint64) {
+	r.t.Helper()
+	eventually(r.t, func() string { return r.atLeast("bytes written", r.counters.BytesWritten.Load(), n) })
+}
+
+func (r *rig) atLeast(what string, got, want uint64) string {
+	if got < want {
+		return fmt.Sprintf("%s: %d, want at least %d", what, got, want)
+	}
+	return ""
+}
+
 // shortTempDir is t.TempDir with a path short enough for a socket address.
 func shortTempDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "s")

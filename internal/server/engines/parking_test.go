@@ -128,21 +128,6 @@ func TestParkedSessionIsLeftAlone(t *testing.T) {
 	})
 }
 
-// calm waits until the event loops take no turns.
-func (r *rig) calm() {
-	r.t.Helper()
-	turn, calm := int64(0), 0
-	eventually(r.t, func() string {
-		if n := r.clock.Load(); n != turn {
-			turn, calm = n, 0
-		}
-		if calm++; calm < 50 {
-			return "the loops do not rest"
-		}
-		return ""
-	})
-}
-
 // Nobody is forgotten and nobody answered twice, though others wake the engine all the time and
 // there is never enough for all. Each connection gets its answers in order.
 func TestWakeStorm(t *testing.T) {
@@ -261,21 +246,6 @@ func (c *client) expectPart(left, n int) {
 		c.expect(piece)
 		left, n = left-len(piece), n-len(piece)
 	}
-}
-
-// parkedOrStuck waits until a session waits, or its client must read first.
-func (r *rig) parkedOrStuck(asked int64) {
-	r.t.Helper()
-	read, written, calm := uint64(0), uint64(0), 0
-	eventually(r.t, func() string {
-		if n, w := r.counters.BytesRead.Load(), r.counters.BytesWritten.Load(); n != read || w != written || w == 0 {
-			read, written, calm = n, w, 0
-		}
-		if calm++; r.well.asked.Load() == asked && calm < 50 {
-			return "still moving"
-		}
-		return ""
-	})
 }
 
 func TestHalfClosedClientWaits(t *testing.T) {
