@@ -1,9 +1,11 @@
 package docs
 
 import (
+	"fmt"
 	"go/scanner"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,21 +18,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
-// A table knows the subcommands, their verbs and their flags as the program itself does.
+// A table knows the subcommands and their verbs as the program itself does.
 type table struct {
 	t       *testing.T
 	program string
 	verbs   map[string][]string // of each subcommand
-	known   map[string]bool     // "SUBCOMMAND VERB -FLAG"
 }
 
 func newTable(t *testing.T) *table {
-	tab := &table{t: t, program: daemonrun.Program(t), verbs: map[string][]string{}, known: map[string]bool{}}
-	list, err := exec.Command(tab.program, "help", "-list").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(list)) {
+	tab := &table{t: t, program: daemonrun.Program(t), verbs: map[string][]string{}}
+	for line := range strings.Lines(tab.prints("help", "-list")) {
 		name, verb, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if verb == "" {
 			tab.verbs[name] = nil
@@ -44,39 +41,37 @@ func newTable(t *testing.T) *table {
 	return tab
 }
 
-// has reports whether a subcommand (none: the daemon) knows a flag. The program's own parser says
-// so: it stops at the first flag that it does not know, and one of those follows in any case.
-func (tab *table) has(command []string, flag string) bool {
-	flag, _, _ = strings.Cut(strings.TrimLeft(flag, "-"), "=")
-	key := strings.Join(command, " ") + " -" + flag
-	if _, ok := tab.known[key]; !ok {
-		cmd := exec.Command(tab.program, append(slices.Clone(command), "-"+flag+"=?", "-no-such-flag")...)
-		cmd.Env = []string{"HOME=/nonexistent"}
-		out, err := cmd.CombinedOutput()
-		if err == nil && flag != "help" && flag != "h" {
-			tab.t.Errorf("%s -no-such-flag: exit code 0, and %s", key, out)
-		}
-		tab.known[key] = !strings.Contains(string(out), "not defined: -"+flag+"\n")
+func (tab *table) prints(args ...string) string {
+	out, err := exec.Command(tab.program, args...).Output()
+	if err != nil {
+		tab.t.Fatal(err)
 	}
-	return tab.known[key]
+	return string(out)
 }
 
-// hasAnywhere reports whether the daemon or a subcommand knows a flag.
-func (tab *table) hasAnywhere(flag string) bool {
-	if tab.has(nil, flag) {
-		return true
-	}
-	for name, verbs := range tab.verbs {
-		if len(verbs) == 0 && tab.has([]string{name}, flag) {
-			return true
+// unknown returns the flags that a subcommand (none: the daemon) does not know. The program's own parser says so: it
+// stops at the first flag that it does not know, and one of those follows in any case.
+func (tab *table) unknown(command, flags []string) (names []string) {
+	const last = "no-such-flag"
+	for {
+		args := slices.Clone(command)
+		for _, flag := range flags {
+			args = append(args, "-"+flag+"=?")
 		}
-		for _, verb := range verbs {
-			if tab.has([]string{name, verb}, flag) {
-				return true
-			}
+		cmd := exec.Command(tab.program, append(args, "-"+last)...)
+		cmd.Env = []string{"HOME=/nonexistent"}
+		out, err := cmd.CombinedOutput()
+		_, name, _ := strings.Cut(string(out), "not defined: -")
+		name, _, _ = strings.Cut(name, "\n")
+		if err == nil || name != last && !slices.Contains(flags, name) {
+			tab.t.Fatalf("%q: %v, and %s", args, err, out)
 		}
+		if name == last {
+			return names
+		}
+		names = append(names, name)
+		flags = slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return flag == name })
 	}
-	return false
 }
 
 var (
@@ -84,28 +79,34 @@ var (
 	verbWord = regexp.MustCompile(`^[a-z][a-z-]*$`)
 )
 
-// check says what is wrong with what follows our program's name.
-func (tab *table) check(args []string) (problems []string) {
-	var command []string
+// flagName is the name in a word that is a flag.
+func flagName(word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name
+}
+
+// parts takes what follows our program's name apart, and says what is wrong with its first words. Every subcommand
+// knows -help and -h, which are left out.
+func (tab *table) parts(args []string) (command, flags []string, problem string) {
 	if len(args) > 0 && verbWord.MatchString(args[0]) {
 		verbs, ok := tab.verbs[args[0]]
 		if !ok {
-			return []string{"there is no katsubushi " + args[0]}
+			return nil, nil, "there is no katsubushi " + args[0]
 		}
 		command = args[:1]
 		if len(args) > 1 && verbWord.MatchString(args[1]) && len(verbs) > 0 {
 			if !slices.Contains(verbs, args[1]) {
-				return []string{"there is no katsubushi " + args[0] + " " + args[1]}
+				return nil, nil, "there is no katsubushi " + args[0] + " " + args[1]
 			}
 			command = args[:2]
 		}
 	}
 	for _, word := range args[len(command):] {
-		if flagWord.MatchString(word) && !tab.has(command, word) {
-			problems = append(problems, "katsubushi "+strings.Join(command, " ")+" has no "+word)
+		if name := flagName(word); flagWord.MatchString(word) && name != "help" && name != "h" {
+			flags = append(flags, name)
 		}
 	}
-	return problems
+	return command, flags, ""
 }
 
 // TestCommandLinesOfOurs: each line that runs our program names subcommands, verbs and flags that
@@ -113,6 +114,7 @@ func (tab *table) check(args []string) (problems []string) {
 func TestCommandLinesOfOurs(t *testing.T) {
 	tab := newTable(t)
 	checked := 0
+	used := map[string]map[string]string{} // where, by command and flag
 	for _, p := range append(manual(t), read(t, "CONTRIBUTING.md")...) {
 		at := func(line int, text string) {
 			for _, c := range words(text) {
@@ -121,8 +123,17 @@ func TestCommandLinesOfOurs(t *testing.T) {
 					continue
 				}
 				checked++
-				for _, problem := range tab.check(args) {
-					t.Errorf("%s:%d: %s", p.name, line, problem)
+				where := fmt.Sprintf("%s:%d", p.name, line)
+				command, flags, problem := tab.parts(args)
+				if problem != "" {
+					t.Errorf("%s: %s", where, problem)
+				}
+				key := strings.Join(command, " ")
+				if used[key] == nil {
+					used[key] = map[string]string{}
+				}
+				for _, flag := range flags {
+					used[key][flag] += " " + where
 				}
 			}
 		}
@@ -139,12 +150,18 @@ func TestCommandLinesOfOurs(t *testing.T) {
 			}
 		}
 	}
+	for command, flags := range used {
+		for _, flag := range tab.unknown(strings.Fields(command), slices.Sorted(maps.Keys(flags))) {
+			t.Errorf("katsubushi %s has no -%s:%s", command, flag, flags[flag])
+		}
+	}
 	t.Logf("%d command lines", checked)
 	if checked < 50 {
 		t.Errorf("only %d command lines were found", checked)
 	}
 	for _, wrong := range []string{"-worker-idd 1", "lease initt", "lease init -hwo new", "nosuch", "man -x"} {
-		if len(tab.check(strings.Fields(wrong))) != 1 {
+		command, flags, problem := tab.parts(strings.Fields(wrong))
+		if problem == "" && len(tab.unknown(command, flags)) == 0 {
 			t.Errorf("%s passes", wrong)
 		}
 	}
@@ -162,7 +179,15 @@ func (p *page) notOurs() (names []string) {
 
 // TestFlagsInProse: each flag that stands in backticks exists.
 func TestFlagsInProse(t *testing.T) {
-	tab := newTable(t)
+	known := map[string]bool{"-help": true, "-h": true}
+	// What the shell offers is every flag of the daemon and of each subcommand.
+	for _, word := range strings.FieldsFunc(newTable(t).prints("completion", "bash"), func(c rune) bool {
+		return strings.ContainsRune(" \n'", c)
+	}) {
+		if strings.HasPrefix(word, "-") {
+			known[word] = true
+		}
+	}
 	checked := 0
 	for _, p := range manual(t) {
 		foreign := p.notOurs()
@@ -177,7 +202,7 @@ func TestFlagsInProse(t *testing.T) {
 						continue
 					}
 					checked++
-					if !tab.hasAnywhere(word) {
+					if !known["-"+flagName(word)] {
 						t.Errorf("%s:%d: there is no %s", p.name, line.number, word)
 					}
 				}
@@ -188,8 +213,8 @@ func TestFlagsInProse(t *testing.T) {
 	if checked < 150 {
 		t.Errorf("only %d flags were found", checked)
 	}
-	if tab.hasAnywhere("-worker-idd") {
-		t.Error("-worker-idd passes")
+	if known["-worker-idd"] || !known["-worker-id"] {
+		t.Error("-worker-idd passes, or -worker-id does not")
 	}
 }
 
