@@ -229,3 +229,43 @@ func TestPortsOfAStore(t *testing.T) {
 		}
 	}
 }
+
+// TestValuesOfTheChart: passwords stay out of them, and comments say which hosts the URLs in secrets have.
+func TestValuesOfTheChart(t *testing.T) {
+	p := new(Plan)
+	if err := errors.Join(p.SetHosts("helm:3"), p.SetStore("etcd://u@e1,e2 /etc/pool"), p.SetPorts("11212 8081"),
+		p.SetSequences("orders rediss://u@r:6380 /etc/sequences"), p.SetTLS("/a.pem /b.pem")); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# Made by katsubushi init, for deploy/helm/katsubushi, whose values.yaml explains all values.
+mode: deployment
+replicas: 3
+ports:
+  memcached: 11212
+  http: 8081
+
+# Where worker ids are leased.
+# FILE has the URL with the password from /etc/pool as USER:PASSWORD@HOST:
+# kubectl create secret generic katsubushi-store --from-file=url=FILE
+store:
+  secret: {name: katsubushi-store, key: url} # e1,e2
+  ports: [2379] # which the NetworkPolicy opens
+
+# Where sequences are recorded.
+# FILE has the URL with the password from /etc/sequences as USER:PASSWORD@HOST:
+# kubectl create secret generic katsubushi-counters --from-file=url=FILE
+counters:
+  secret: {name: katsubushi-counters, key: url} # r:6380
+  ports: [6379, 6380, 26379] # which the NetworkPolicy opens
+
+names: |
+  orders sequence
+
+# kubectl create secret tls katsubushi-tls --cert=/a.pem --key=/b.pem
+tls:
+  secret: katsubushi-tls
+`
+	if got := p.Files(nil, "")[0].Text; got != want {
+		t.Errorf("%s", got)
+	}
+}

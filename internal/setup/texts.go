@@ -191,7 +191,7 @@ func inValues(key, secret string, at Place) string {
 	if at.PasswordFile != "" {
 		u, _ := endpoint.Split(at.URL)
 		text = fmt.Sprintf("# FILE has the URL with the password from %s as USER:PASSWORD@HOST:\n"+
-			"# kubectl create secret generic %s --from-file=url=FILE\n%s:\n  secret: {name: %[2]s, key: url} # %s\n",
+			"# kubectl create secret generic %s --from-file=url=FILE\n%s:\n  secret: {name: %[2]s, key: url} # %[4]s\n",
 			at.PasswordFile, secret, key, strings.Join(u.Hosts, ","))
 	}
 	return text + "  ports: [" + strings.Join(portsOf(at.URL), ", ") + "] # which the NetworkPolicy opens\n"
