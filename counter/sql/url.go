@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -37,7 +38,9 @@ func Schemes() (names []string) {
 }
 
 // plainTable is a name that needs no quotes, in either kind of database; a schema may come first.
-var plainTable = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
+var plainTable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
+})
 
 // parse returns what the settings say, or everything that is wrong with them, as an error of package problem.
 // No error repeats what may be a password.
@@ -96,7 +99,7 @@ func (t *target) readQuery(query string, wrong func(string, ...any)) {
 		value := values[name][len(values[name])-1]
 		switch allowed, known := t.kind.options[name]; {
 		case name == "table":
-			if t.table = value; !plainTable.MatchString(value) {
+			if t.table = value; !plainTable().MatchString(value) {
 				wrong("table=%s: a name of a-z, 0-9 and _ is allowed, with SCHEMA. before it or not", value)
 			}
 		case name == "layout":

@@ -4,9 +4,9 @@ import (
 	_ "embed" // the files beside this one
 	"encoding/base64"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -30,8 +30,14 @@ const MaxEvents = 20
 
 // pageTemplate is page.html and what it includes, without the line breaks and the indentation, which are there for
 // readers.
-var pageTemplate = regexp.MustCompile(`\n\s*`).ReplaceAllString(
-	strings.NewReplacer("{{>fleet}}", fleetTemplate, "{{>clients}}", clientsTemplate).Replace(template), "")
+var pageTemplate = sync.OnceValue(func() string {
+	whole := strings.NewReplacer("{{>fleet}}", fleetTemplate, "{{>clients}}", clientsTemplate).Replace(template)
+	var b strings.Builder
+	for line := range strings.SplitSeq(whole, "\n") {
+		b.WriteString(strings.TrimLeft(line, " \t"))
+	}
+	return b.String()
+})
 
 // A document is the answer to one request.
 type document struct {
@@ -66,7 +72,7 @@ func (d *document) html() []byte {
 	d.fleetFields(f)
 	d.clientFields(f)
 	var w writer
-	w.fill(pageTemplate, f)
+	w.fill(pageTemplate(), f)
 	return w.b
 }
 

@@ -25,10 +25,12 @@ var entries = map[string]string{
 
 // anchor is what a heading is linked by, as GitHub has it.
 func anchor(heading string) string {
-	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+	return strings.ReplaceAll(notInAnchors().ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-var notInAnchors = regexp.MustCompile(`[^\w -]`)
+var notInAnchors = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[^\w -]`)
+})
 
 // Runbook serves the runbook: as a page to browsers, and as it is written to everybody else.
 func Runbook() http.Handler {
@@ -53,14 +55,16 @@ func runbook(text string) []byte {
 		"<title>Runbook · katsubushi</title><style>"...)
 	w.b = append(w.b, css...)
 	w.b = append(w.b, "</style></head><body class=\"book\"><p class=\"back\"><a href=\"./\">Status page</a></p><main>"...)
-	for block := range strings.SplitSeq(comments.ReplaceAllString(text, ""), "\n\n") {
+	for block := range strings.SplitSeq(comments().ReplaceAllString(text, ""), "\n\n") {
 		w.block(strings.TrimSpace(block))
 	}
 	w.b = append(w.b, "</main></body></html>\n"...)
 	return w.b
 }
 
-var comments = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+var comments = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+})
 
 // block appends what is between two empty lines: a heading, a table, commands, or a paragraph.
 func (w *writer) block(block string) {
@@ -108,7 +112,9 @@ func (w *writer) table(lines []string) {
 }
 
 // inlines are code, bold texts and links.
-var inlines = regexp.MustCompile("`([^`]+)`|\\*\\*(.+?)\\*\\*|\\[([^\\]]+)\\]\\(([^)]+)\\)")
+var inlines = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("`([^`]+)`|\\*\\*(.+?)\\*\\*|\\[([^\\]]+)\\]\\(([^)]+)\\)")
+})
 
 // inline appends a line of text. Links within the runbook are links; other pages are not here, so they are named.
 func (w *writer) inline(s string) {
@@ -118,7 +124,7 @@ func (w *writer) inline(s string) {
 		w.b = append(w.b, "</"+tag+">"...)
 	}
 	for {
-		m := inlines.FindStringSubmatch(s)
+		m := inlines().FindStringSubmatch(s)
 		if m == nil {
 			w.escape(s)
 			return

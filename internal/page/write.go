@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -121,7 +122,9 @@ func (w *writer) escape(s string) {
 }
 
 // credentials are a user and a password in a URL.
-var credentials = regexp.MustCompile(`//[^/@\s]*@`)
+var credentials = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`//[^/@\s]*@`)
+})
 
 // clean returns a text without what must not be shown, neither in HTML nor in plain text: control
 // characters, characters that turn the direction, and passwords in URLs. No text should have one; errors
@@ -131,7 +134,7 @@ func clean(s string) string {
 		s = s[:4*maxText] + "…"
 	}
 	if strings.Contains(s, "@") {
-		s = credentials.ReplaceAllString(s, "//…@")
+		s = credentials().ReplaceAllString(s, "//…@")
 	}
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
@@ -87,8 +88,12 @@ const Unsaid = -1
 const maxDaemons = 1023
 
 var (
-	hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$`)
-	filePath = regexp.MustCompile(`^(/[A-Za-z0-9._+@-]+)+$`)
+	hostName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$`)
+	})
+	filePath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(/[A-Za-z0-9._+@-]+)+$`)
+	})
 )
 
 // SetHosts reads [FORM:]NAME[=WORKER-ID],..., or how many daemons there are: compose:3 and helm:3.
@@ -132,7 +137,7 @@ func hosts(form, list string) (all []Daemon, err error) {
 		if given {
 			d.WorkerID, err = strconv.Atoi(number)
 		}
-		if err != nil || !hostName.MatchString(name) || len(all) == maxDaemons {
+		if err != nil || !hostName().MatchString(name) || len(all) == maxDaemons {
 			return nil, fmt.Errorf("%q: names or IPv4 addresses of up to %d hosts are wanted, with commas between; "+
 				"h2=2 gives a worker id", brief(host), maxDaemons)
 		}
@@ -237,7 +242,7 @@ func local(host string) bool {
 }
 
 func checkPath(file string) error {
-	if !filePath.MatchString(file) || path.Clean(file) != file {
+	if !filePath().MatchString(file) || path.Clean(file) != file {
 		return fmt.Errorf("%s: an absolute path is wanted, of letters, digits and - _ . + @", brief(file))
 	}
 	return nil

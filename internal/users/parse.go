@@ -84,7 +84,7 @@ func parseLine(line string) (User, error) {
 		return User{}, fmt.Errorf("a user name of %d bytes: 1 to %d allowed", len(name), maxUser)
 	case strings.HasPrefix(rest, hashMark) || strings.HasPrefix(rest, tokenMark):
 		return parseSecret(name, rest)
-	case foreignHash.MatchString(rest):
+	case foreignHash().MatchString(rest):
 		return User{}, errors.New("a hash of another kind: argon2id allowed, which `katsubushi user add` makes")
 	case len(rest) == 0 || len(rest) > MaxPassword:
 		return User{}, fmt.Errorf("a password of %d bytes: 1 to %d allowed", len(rest), MaxPassword)

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -108,12 +109,14 @@ func (h *hash) text() string {
 }
 
 // hashForm is the form of an argon2id hash: the PHC string format.
-var hashForm = regexp.MustCompile(
-	`^\$argon2id\$v=(\d{1,9})\$m=(\d{1,9}),t=(\d{1,9}),p=(\d{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+var hashForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`^\$argon2id\$v=(\d{1,9})\$m=(\d{1,9}),t=(\d{1,9}),p=(\d{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+})
 
 // parseHash parses the text of a hash. Its errors do not quote it.
 func parseHash(text string) (*hash, error) {
-	m := hashForm.FindStringSubmatch(text)
+	m := hashForm().FindStringSubmatch(text)
 	if m == nil {
 		return nil, errors.New("an argon2id hash is $argon2id$v=19$m=KiB,t=PASSES,p=LANES$SALT$HASH, in base64 without " +
 			"padding")
@@ -146,7 +149,9 @@ func parseHash(text string) (*hash, error) {
 }
 
 // foreignHash matches the hashes of other programs. A plain password that looks like one is not one.
-var foreignHash = regexp.MustCompile(`^(` +
-	`\$(1|2[abxy]?|5|6|7|8|y|gy|sha1|md5|apr1|argon2d|argon2i|scrypt|s0|pbkdf2[a-z0-9-]*|bcrypt[a-z0-9-]*|` +
-	`sha256|sha512)[$,]|` +
-	`\{(SHA|SSHA|SHA256|SHA512|SSHA256|SSHA512|MD5|SMD5|CRYPT|ARGON2)\})`)
+var foreignHash = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(` +
+		`\$(1|2[abxy]?|5|6|7|8|y|gy|sha1|md5|apr1|argon2d|argon2i|scrypt|s0|pbkdf2[a-z0-9-]*|bcrypt[a-z0-9-]*|` +
+		`sha256|sha512)[$,]|` +
+		`\{(SHA|SSHA|SHA256|SHA512|SSHA256|SSHA512|MD5|SMD5|CRYPT|ARGON2)\})`)
+})
