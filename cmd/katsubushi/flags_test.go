@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
@@ -27,208 +26,163 @@ func environment(pairs ...string) variables {
 	return env
 }
 
-// stateDirOf is the state directory, whether it is the default, and what is noted.
-func stateDirOf(p *parsed) any {
-	return p.StateDir + map[bool]string{true: " by default"}[p.StateDirByDefault] + strings.Join(p.notes, "")
-}
-
+// TestSettings: flags begin with a dash, and variables stand between commas. The fields of the settings are compared as
+// they are printed.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name string
-		args []string
-		env  []string
-		got  func(*parsed) any
-		want any
-	}{
-		{"kayac's defaults: port", nil, nil, func(p *parsed) any { return p.Port }, 11212},
-		{"kayac's defaults: idle", nil, nil, func(p *parsed) any { return p.IdleTimeout }, 600 * time.Second},
-		{"worker id 0 is an id", []string{"-worker-id", "0"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{0}},
-		{"lanes as a range", []string{"-worker-id", "1-4"}, nil, func(p *parsed) any {
-			return p.WorkerIDs
-		}, []uint64{1, 2, 3, 4}},
-		{"lanes as a list", []string{"-worker-id=1,5,9-10"}, nil, func(p *parsed) any {
-			return p.WorkerIDs
-		}, []uint64{1, 5, 9, 10}},
-		{"kayac's variable", nil, []string{"WORKER_ID", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
-		{"in lower case", nil, []string{"worker_id", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
-		{"kayac's with our prefix", nil, []string{"KATSUBUSHI_WORKER_ID", "7"}, func(p *parsed) any {
-			return p.WorkerIDs
-		}, []uint64{7}},
-		{"all forms that say the same", nil, []string{"KATSUBUSHI_PORT", "1", "PORT", "1", "port", "1"}, func(p *parsed) any {
-			return p.Port
-		}, 1},
-		{"empty means not set", nil, []string{"KATSUBUSHI_PORT", "", "PORT", "", "port", "2"}, func(p *parsed) any {
-			return p.Port
-		}, 2},
-		{"BIND stands beside PORT", nil, []string{"BIND", "127.0.0.1"}, func(p *parsed) any { return p.Bind }, "127.0.0.1"},
-		{"Kubernetes has a service of our name", nil,
-			[]string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "HTTP_PORT", "tcp://10.3.2.9:80"},
-			func(p *parsed) any { return []int{p.Port, p.HTTPPort} }, []int{11212, 8081}},
-		{"and the port is set", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "PORT", "2"}, func(p *parsed) any {
-			return p.Port
-		}, 2},
-		{"a flag beats two variables that differ", []string{"-port", "3"}, []string{"KATSUBUSHI_PORT", "1", "PORT", "2"},
-			func(p *parsed) any {
-				return p.Port
-			}, 3},
-		{"a flag beats the environment", []string{"-port", "3"}, []string{"PORT", "1"}, func(p *parsed) any {
-			return p.Port
-		}, 3},
-		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any {
-			return p.Loops
-		}, 3},
-		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any {
-			return p.IdleTimeout
-		}, 90 * time.Second},
-		{"bytes", []string{"-max-buffer-memory", "67108864"}, nil, func(p *parsed) any {
-			return p.MaxBufferMemory
-		}, int64(64 << 20)},
-		{"bytes with a unit", []string{"-max-buffer-memory", "64MiB"}, nil, func(p *parsed) any {
-			return p.MaxBufferMemory
-		}, int64(64 << 20)},
-		{"bytes with a letter", nil, []string{"KATSUBUSHI_MAX_BUFFER_MEMORY", "2g"}, func(p *parsed) any {
-			return p.MaxBufferMemory
-		}, int64(2 << 30)},
-		{"no limit", []string{"-max-buffer-memory", "0"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(0)},
-		{"as much as the control group allows", nil, nil, func(p *parsed) any {
-			return p.MaxBufferMemory
-		}, front.DefaultBufferMemory()},
-		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
-		{"datagrams", nil, []string{"KATSUBUSHI_UDP_PORT", "11212"}, func(p *parsed) any { return p.UDPPort }, 11212},
-		{"no datagrams", nil, nil, func(p *parsed) any { return p.UDPPort }, 0},
-		{"advertised", []string{"-advertise", "ids.example:11212"}, nil, func(p *parsed) any {
-			return p.Advertise
-		}, "ids.example:11212"},
-		{"octal", []string{"-sock-mode", "0777"}, nil, func(p *parsed) any { return int(p.SockMode) }, 0o777},
-		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
-		{"a debug port alone", nil, []string{"DEBUG_PORT", "8080"}, func(p *parsed) any {
-			return p.EnablePprof && p.EnableStats
-		}, true},
-		{"half a debug port", []string{"-debug-port", "8080", "-enable-stats"}, nil, func(p *parsed) any {
-			return p.EnableStats && !p.EnablePprof
-		}, true},
-		{"no debug port", []string{"-debug-port", "0"}, nil, func(p *parsed) any { return p.EnablePprof }, false},
-		{"the older name", []string{"-max-wait", "3s"}, nil, func(p *parsed) any { return p.MaxWait }, 3 * time.Second},
-		{"the newer name", nil, []string{"KATSUBUSHI_SEQUENCE_WAIT", "3s"}, func(p *parsed) any {
-			return p.MaxWait
-		}, 3 * time.Second},
-		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
-		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any {
-			return len(p.problems)
-		}, 0},
-		{"gRPC", []string{"-grpc-port", "11213"}, nil, func(p *parsed) any { return p.GRPCPort }, 11213},
-		{"gRPC, kayac's variable", nil, []string{"GRPC_PORT", "11213"}, func(p *parsed) any { return p.GRPCPort }, 11213},
-		{"a layout by name", []string{"-layout", "sonyflake"}, nil, func(p *parsed) any {
-			return p.Layout
-		}, generator.Sonyflake()},
+	for _, c := range []struct{ name, flags, env, fields, want string }{
+		{"kayac's defaults: port", "", "", "Port", "11212"},
+		{"kayac's defaults: idle", "", "", "IdleTimeout", "10m0s"},
+		{"worker id 0 is an id", "-worker-id=0", "", "WorkerIDs", "[0]"},
+		{"lanes as a range", "-worker-id=1-4", "", "WorkerIDs", "[1 2 3 4]"},
+		{"lanes as a list", "-worker-id=1,5,9-10", "", "WorkerIDs", "[1 5 9 10]"},
+		{"kayac's variable", "", "WORKER_ID=7", "WorkerIDs", "[7]"},
+		{"in lower case", "", "worker_id=7", "WorkerIDs", "[7]"},
+		{"kayac's with our prefix", "", "KATSUBUSHI_WORKER_ID=7", "WorkerIDs", "[7]"},
+		{"all forms that say the same", "", "KATSUBUSHI_PORT=1, PORT=1, port=1", "Port", "1"},
+		{"empty means not set", "", "KATSUBUSHI_PORT=, PORT=, port=2", "Port", "2"},
+		{"BIND stands beside PORT", "", "BIND=127.0.0.1", "Bind", "127.0.0.1"},
+		{"Kubernetes has a service of our name", "", "KATSUBUSHI_PORT=tcp://10.3.2.1:11212, HTTP_PORT=tcp://10.3.2.9:80",
+			"Port HTTPPort", "11212 8081"},
+		{"and the port is set", "", "KATSUBUSHI_PORT=tcp://10.3.2.1:11212, PORT=2", "Port", "2"},
+		{"a flag beats two variables that differ", "-port=3", "KATSUBUSHI_PORT=1, PORT=2", "Port", "3"},
+		{"a flag beats the environment", "-port=3", "PORT=1", "Port", "3"},
+		{"our variables have a prefix", "", "KATSUBUSHI_LOOPS=3, LOOPS=4", "Loops", "3"},
+		{"plain seconds", "-idle-timeout=90", "", "IdleTimeout", "1m30s"},
+		{"bytes", "-max-buffer-memory=67108864", "", "MaxBufferMemory", "67108864"},
+		{"bytes with a unit", "-max-buffer-memory=64MiB", "", "MaxBufferMemory", "67108864"},
+		{"bytes with a letter", "", "KATSUBUSHI_MAX_BUFFER_MEMORY=2g", "MaxBufferMemory", "2147483648"},
+		{"no limit", "-max-buffer-memory=0", "", "MaxBufferMemory", "0"},
+		{"as much as the control group allows", "", "", "MaxBufferMemory", fmt.Sprint(front.DefaultBufferMemory())},
+		{"never", "-idle-timeout=0", "", "IdleTimeout", "0s"},
+		{"datagrams", "", "KATSUBUSHI_UDP_PORT=11212", "UDPPort", "11212"},
+		{"no datagrams", "", "", "UDPPort", "0"},
+		{"advertised", "-advertise=ids.example:11212", "", "Advertise", "ids.example:11212"},
+		{"octal", "-sock-mode=0777", "", "SockMode", "-rwxrwxrwx"},
+		{"bare bool", "-enable-pprof", "", "EnablePprof", "true"},
+		{"a debug port alone", "", "DEBUG_PORT=8080", "EnablePprof EnableStats", "true true"},
+		{"half a debug port", "-debug-port=8080 -enable-stats", "", "EnablePprof EnableStats", "false true"},
+		{"no debug port", "-debug-port=0", "", "EnablePprof", "false"},
+		{"the older name", "-max-wait=3s", "", "MaxWait", "3s"},
+		{"the newer name", "", "KATSUBUSHI_SEQUENCE_WAIT=3s", "MaxWait", "3s"},
+		{"bool variable", "", "ENABLE_STATS=1", "EnableStats", "true"},
+		{"kayac's unset values", "-min-worker-id=0 -grpc-port=0", "", "problems", "[]"},
+		{"gRPC", "-grpc-port=11213", "", "GRPCPort", "11213"},
+		{"gRPC, kayac's variable", "", "GRPC_PORT=11213", "GRPCPort", "11213"},
+		{"a layout by name", "-layout=sonyflake", "", "Layout", "sonyflake"},
 		{"a layout of one's own",
-			[]string{"-epoch", "2020-01-01T00:00:00Z", "-worker-bits", "8", "-sequence-bits", "10", "-time-unit", "10ms"}, nil,
-			func(p *parsed) any {
-				return p.Layout
-			}, generator.Layout{Epoch: 1577836800000, Unit: 10, TimeBits: 45, WorkerBits: 8, SequenceBits: 10}},
-		{"the epoch of Unix time", []string{"-epoch=0"}, nil, func(p *parsed) any { return p.Layout.Epoch }, int64(0)},
-		{"the least epoch in milliseconds", []string{"-epoch=100000000000"}, nil,
-			func(p *parsed) any { return p.Layout.Epoch }, int64(100000000000)},
-		{"the largest worker id", []string{"-worker-id", "1023"}, nil,
-			func(p *parsed) any { return fmt.Sprint(p.WorkerIDs, p.Validate()) }, "[1023] <nil>"},
-		{"the longest range", []string{"-worker-id", "0-1023"}, nil,
-			func(p *parsed) any { return len(p.WorkerIDs) }, 1024},
-		{"one worker id, said twice", []string{"-worker-id=7", "-worker-id", "7"}, nil,
-			func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
-		{"a port given twice", []string{"-port=7", "-port=8"}, nil, func(p *parsed) any { return p.Port }, 8},
-		{"an epoch alone", nil, []string{"KATSUBUSHI_EPOCH", "1500000000000"}, func(p *parsed) any {
-			return p.Layout.Epoch
-		}, int64(1500000000000)},
-		{"Twitter's datacenters", []string{"-layout=twitter", "-datacenter-id=3", "-worker-id=4,31"}, nil,
-			func(p *parsed) any {
-				return p.WorkerIDs
-			}, []uint64{100, 127}},
-		{"systemd's state directory", nil, []string{"STATE_DIRECTORY", "/var/lib/a:/var/lib/b"}, func(p *parsed) any {
-			return p.StateDir
-		}, "/var/lib/a"},
-		{"the state directory by default", nil, []string{"XDG_STATE_HOME", "/x", "HOME", "/h"}, stateDirOf,
-			"/x/katsubushi by default"},
-		{"that of a home", nil, []string{"HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
-		{"a relative XDG_STATE_HOME is ignored", nil, []string{"XDG_STATE_HOME", "x", "HOME", "/h"}, stateDirOf,
-			"/h/.local/state/katsubushi by default"},
-		{"no home", nil, nil, stateDirOf, " by default"},
-		{"systemd's beats the default", nil, []string{"STATE_DIRECTORY", "/s", "XDG_STATE_HOME", "/x"}, stateDirOf, "/s"},
-		{"an empty flag is the default", []string{"-state-dir="}, []string{"HOME", "/h"}, stateDirOf,
-			"/h/.local/state/katsubushi by default"},
-		{"no state directory", []string{"-state-dir", "none"}, []string{"STATE_DIRECTORY", "/s", "HOME", "/h"}, stateDirOf,
-			""},
-		{"no state directory, by the environment", nil, []string{"KATSUBUSHI_STATE_DIR", "none", "HOME", "/h"}, stateDirOf,
-			""},
-		{"none by default with Redis", []string{"-redis=redis://h/0"}, []string{"HOME", "/h"}, stateDirOf, ""},
-		{"ours beats systemd's", nil, []string{"STATE_DIRECTORY", "/a", "KATSUBUSHI_STATE_DIR", "/b"}, func(p *parsed) any {
-			return p.StateDir
-		}, "/b"},
-		{"the claim is on", nil, nil, func(p *parsed) any { return p.Claim }, true},
-		{"kayac's unset worker id beside -redis", []string{"-worker-id", "0", "-redis", "redis://h/0"}, nil,
-			func(p *parsed) any {
-				return len(p.WorkerIDs)
-			}, 0},
-		{"kayac's unset range", []string{"-redis", "redis://h/0"}, []string{"MIN_WORKER_ID", "0", "MAX_WORKER_ID", "0"},
-			func(p *parsed) any { return []uint64{p.Store.Min, p.Store.Max} }, []uint64{1, 1023}},
-		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any {
-			return p.Store.Max
-		}, uint64(31)},
-		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
-		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any {
-			return p.HTTPBind
-		}, "::1"},
-		{"the page by default", nil, nil, whereHTTP, "127.0.0.1:8081 true"},
-		{"no page", []string{"-http-port=0"}, nil, whereHTTP, ":0 false"},
-		{"no page, as kayac says it", nil, []string{"HTTP_PORT", "0"}, whereHTTP, ":0 false"},
-		{"HTTP everywhere", nil, []string{"http_port", "8081"}, whereHTTP, ":8081 false"},
-		{"an address without a port", []string{"-http-bind=10.0.0.1"}, nil, whereHTTP, "10.0.0.1:0 true"},
-		{"the page's port is another's", []string{"-grpc-port=8081"}, nil, whereHTTP, "127.0.0.1:0 true"},
-		{"the debug port has it", []string{"-debug-port=8081", "-enable-stats"}, nil, whereHTTP, "127.0.0.1:0 true"},
-		{"the debug port is off", []string{"-debug-port=8081", "-enable-stats=false"}, nil, whereHTTP, "127.0.0.1:8081 true"},
-		{"the admin port's address", []string{"-admin-port=8082"}, []string{"KATSUBUSHI_ADMIN_BIND", "10.0.0.1"},
-			func(p *parsed) any { return fmt.Sprint(p.AdminPort, " on ", p.AdminBind) }, "8082 on 10.0.0.1"},
-		{"descriptors are left for the admin port", []string{"-admin-port", "8082"}, nil,
-			func(p *parsed) any {
-				return p.MaxConnections+p.Services.Descriptors(p.MaxConnections) <= max(openFiles()-64, 80) &&
-					p.Services.Descriptors(100) == 48+64
-			}, true},
-		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
-			func(p *parsed) any {
-				return p.MaxConnections+p.Services.Descriptors(p.MaxConnections) <= max(openFiles()-64, 80)
-			}, true},
-		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any {
-			return p.MaxConnections
-		}, 100},
-		{"generators, one a flag", []string{"-generator", "a uuid4", "-generators=/names", "-generator=b snowflake"},
-			[]string{"KATSUBUSHI_GENERATOR", "c uuid4"},
-			func(p *parsed) any { return p.Definitions + "|" + p.DefinitionsFile }, "a uuid4\nb snowflake|/names"},
-		{"generators, up to an empty flag", []string{"-generator", "a uuid4", "-generator=", "-generator=b snowflake"}, nil,
-			func(p *parsed) any { return p.Definitions }, "b snowflake"},
-		{"generators of the environment", nil,
-			[]string{"KATSUBUSHI_GENERATOR", "a uuid4; b uuid7", "KATSUBUSHI_GENERATORS", "/names"},
-			func(p *parsed) any { return p.Definitions + "|" + p.DefinitionsFile }, "a uuid4; b uuid7|/names"},
-		{"names, one a flag", []string{"-name", "a uuid4", "-names=/names", "-name=b snowflake"},
-			[]string{"KATSUBUSHI_NAME", "c uuid4"},
-			func(p *parsed) any { return p.Definitions + "|" + p.DefinitionsFile }, "a uuid4\nb snowflake|/names"},
-		{"names of the environment", nil, []string{"KATSUBUSHI_NAME", "a uuid4; b uuid7", "KATSUBUSHI_NAMES", "/names"},
-			func(p *parsed) any { return p.Definitions + "|" + p.DefinitionsFile }, "a uuid4; b uuid7|/names"},
-		{"unknown keys get ids", nil, nil, func(p *parsed) any { return p.RefuseUnknown }, false},
-		{"unknown keys are refused", []string{"-unknown-keys", "refuse"}, nil, func(p *parsed) any {
-			return p.RefuseUnknown
-		}, true},
-		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},
+			"-epoch=2020-01-01T00:00:00Z -worker-bits=8 -sequence-bits=10 -time-unit=10ms", "",
+			"Layout", "epoch=1577836800000;unit=10ms;bits=45/8/10;order=time,worker,sequence"},
+		{"the epoch of Unix time", "-epoch=0", "", "Layout.Epoch", "0"},
+		{"the least epoch in milliseconds", "-epoch=100000000000", "", "Layout.Epoch", "100000000000"},
+		{"one worker id, said twice", "-worker-id=7 -worker-id=7", "", "WorkerIDs", "[7]"},
+		{"a port given twice", "-port=7 -port=8", "", "Port", "8"},
+		{"an epoch alone", "", "KATSUBUSHI_EPOCH=1500000000000", "Layout.Epoch", "1500000000000"},
+		{"Twitter's datacenters", "-layout=twitter -datacenter-id=3 -worker-id=4,31", "", "WorkerIDs", "[100 127]"},
+		{"systemd's state directory", "", "STATE_DIRECTORY=/var/lib/a:/var/lib/b", "StateDir", "/var/lib/a"},
+		{"the state directory by default", "", "XDG_STATE_HOME=/x, HOME=/h",
+			"StateDir StateDirByDefault notes", "/x/katsubushi true []"},
+		{"that of a home", "", "HOME=/h", "StateDir StateDirByDefault notes", "/h/.local/state/katsubushi true []"},
+		{"a relative XDG_STATE_HOME is ignored", "", "XDG_STATE_HOME=x, HOME=/h",
+			"StateDir StateDirByDefault notes", "/h/.local/state/katsubushi true []"},
+		{"no home", "", "", "StateDir StateDirByDefault notes", " true []"},
+		{"systemd's beats the default", "", "STATE_DIRECTORY=/s, XDG_STATE_HOME=/x",
+			"StateDir StateDirByDefault notes", "/s false []"},
+		{"an empty flag is the default", "-state-dir=", "HOME=/h",
+			"StateDir StateDirByDefault notes", "/h/.local/state/katsubushi true []"},
+		{"no state directory", "-state-dir=none", "STATE_DIRECTORY=/s, HOME=/h",
+			"StateDir StateDirByDefault notes", " false []"},
+		{"no state directory, by the environment", "", "KATSUBUSHI_STATE_DIR=none, HOME=/h",
+			"StateDir StateDirByDefault notes", " false []"},
+		{"none by default with Redis", "-redis=redis://h/0", "HOME=/h", "StateDir StateDirByDefault notes", " false []"},
+		{"ours beats systemd's", "", "STATE_DIRECTORY=/a, KATSUBUSHI_STATE_DIR=/b", "StateDir", "/b"},
+		{"the claim is on", "", "", "Claim", "true"},
+		{"kayac's unset worker id beside -redis", "-worker-id=0 -redis=redis://h/0", "", "WorkerIDs", "[]"},
+		{"kayac's unset range", "-redis=redis://h/0", "MIN_WORKER_ID=0, MAX_WORKER_ID=0", "Store.Min Store.Max", "1 1023"},
+		{"the range is the layout's", "-redis=redis://h/0 -layout=js53", "", "Store.Max", "31"},
+		{"random start", "-sequence-start=random", "", "RandomStart", "true"},
+		{"HTTP's own address", "", "KATSUBUSHI_HTTP_BIND=::1", "HTTPBind", "::1"},
+		{"the page by default", "", "", "HTTPBind HTTPPort HTTPByDefault", "127.0.0.1 8081 true"},
+		{"no page", "-http-port=0", "", "HTTPBind HTTPPort HTTPByDefault", " 0 false"},
+		{"no page, as kayac says it", "", "HTTP_PORT=0", "HTTPBind HTTPPort HTTPByDefault", " 0 false"},
+		{"HTTP everywhere", "", "http_port=8081", "HTTPBind HTTPPort HTTPByDefault", " 8081 false"},
+		{"an address without a port", "-http-bind=10.0.0.1", "", "HTTPBind HTTPPort HTTPByDefault", "10.0.0.1 0 true"},
+		{"the page's port is another's", "-grpc-port=8081", "", "HTTPBind HTTPPort HTTPByDefault", "127.0.0.1 0 true"},
+		{"the debug port has it", "-debug-port=8081 -enable-stats", "",
+			"HTTPBind HTTPPort HTTPByDefault", "127.0.0.1 0 true"},
+		{"the debug port is off", "-debug-port=8081 -enable-stats=false", "",
+			"HTTPBind HTTPPort HTTPByDefault", "127.0.0.1 8081 true"},
+		{"the admin port's address", "-admin-port=8082", "KATSUBUSHI_ADMIN_BIND=10.0.0.1",
+			"AdminPort AdminBind", "8082 10.0.0.1"},
+		{"a limit that was given stays", "-http-port=8081 -max-connections=100", "", "MaxConnections", "100"},
+		{"generators, one a flag", "-generator=a uuid4 -generators=/names -generator=b snowflake",
+			"KATSUBUSHI_GENERATOR=c uuid4", "Definitions DefinitionsFile", "a uuid4\nb snowflake /names"},
+		{"generators, up to an empty flag", "-generator=a uuid4 -generator= -generator=b snowflake", "",
+			"Definitions", "b snowflake"},
+		{"generators of the environment", "", "KATSUBUSHI_GENERATOR=a uuid4; b uuid7, KATSUBUSHI_GENERATORS=/names",
+			"Definitions DefinitionsFile", "a uuid4; b uuid7 /names"},
+		{"names, one a flag", "-name=a uuid4 -names=/names -name=b snowflake", "KATSUBUSHI_NAME=c uuid4",
+			"Definitions DefinitionsFile", "a uuid4\nb snowflake /names"},
+		{"names of the environment", "", "KATSUBUSHI_NAME=a uuid4; b uuid7, KATSUBUSHI_NAMES=/names",
+			"Definitions DefinitionsFile", "a uuid4; b uuid7 /names"},
+		{"unknown keys get ids", "", "", "RefuseUnknown", "false"},
+		{"unknown keys are refused", "-unknown-keys=refuse", "", "RefuseUnknown", "true"},
+		{"VERSION is not a setting", "", "VERSION=true", "Version", ""},
 	} {
-		p, _, err := parse(settings, c.args, environment(c.env...), nil)
-		if err != nil || len(p.problems) > 0 {
-			t.Errorf("%s: %v %v", c.name, err, p.problems)
-		} else if got := c.got(p); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		p := settingsOf(t, c.flags, c.env)
+		var got []string
+		for path := range strings.FieldsSeq(c.fields) {
+			v := reflect.ValueOf(p).Elem()
+			for name := range strings.SplitSeq(path, ".") {
+				v = v.FieldByName(name)
+			}
+			got = append(got, fmt.Sprint(v))
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
-func whereHTTP(p *parsed) any { return fmt.Sprint(p.HTTPBind, ":", p.HTTPPort, " ", p.HTTPByDefault) }
+// settingsOf reads settings in which nothing is wrong.
+func settingsOf(t *testing.T, flags, env string) *parsed {
+	t.Helper()
+	var args []string
+	for _, flag := range strings.Split(" "+flags, " -")[1:] {
+		args = append(args, "-"+flag)
+	}
+	set := variables{}
+	for _, pair := range strings.Split(env, ", ") {
+		name, value, _ := strings.Cut(pair, "=")
+		set[name] = value
+	}
+	p, _, err := parse(settings, args, set, nil)
+	if err != nil || len(p.problems) > 0 {
+		t.Errorf("%s %s: %v %v", flags, env, err, p.problems)
+	}
+	return p
+}
+
+// TestTheMostWorkerIDs: the largest one, and the longest range.
+func TestTheMostWorkerIDs(t *testing.T) {
+	if p := settingsOf(t, "-worker-id=1023", ""); p.Validate() != nil || !slices.Equal(p.WorkerIDs, []uint64{1023}) {
+		t.Errorf("%v: %v", p.WorkerIDs, p.Validate())
+	}
+	if p := settingsOf(t, "-worker-id=0-1023", ""); len(p.WorkerIDs) != 1024 {
+		t.Errorf("%d worker ids", len(p.WorkerIDs))
+	}
+}
+
+// TestDescriptorsAreLeft for the admin port, and for HTTP.
+func TestDescriptorsAreLeft(t *testing.T) {
+	for _, port := range []string{"-admin-port=8082", "-http-port=8081"} {
+		p := settingsOf(t, port, "")
+		if p.MaxConnections+p.Services.Descriptors(p.MaxConnections) > max(openFiles()-64, 80) ||
+			p.AdminPort > 0 && p.Services.Descriptors(100) != 48+64 {
+			t.Errorf("%s: %d connections, and %d descriptors", port, p.MaxConnections, p.Services.Descriptors(p.MaxConnections))
+		}
+	}
+}
 
 // TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing
 // complains of a value that nobody gave.
