@@ -103,28 +103,6 @@ func TestProcessIdleClockComesBack(t *testing.T) {
 	c.verdict(t)
 }
 
-func TestProcessClockStepsHalfASecond(t *testing.T) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	d := startShifted(t, 0, "-worker-id", "14")
-	l := c.load(t, d.Addr(), 4, 20)
-	const half = 500 * time.Millisecond
-	for _, step := range []time.Duration{-half, half, half, -half, 999 * half / 1000, -half, -half} {
-		d.step(t, step)
-		l.awaitMore(t, 10_000)
-	}
-	// worn off in part, or followed, in part or wholly, while the clients got no processor
-	await(t, "the daemon has noticed", func() bool {
-		apart := d.difference(t)
-		return apart > -2*half && apart < -half/10 ||
-			apart.Abs() < half/10 && d.Entry("the wall clock went back: the id clock follows no further than the last id") != nil
-	})
-	l.finish(t)
-	c.noneRefused(t)
-	c.issuedBetween(t, began)
-	c.verdict(t)
-}
-
 // TestProcessPlantedDuplicates lets real daemons make real duplicates, by the one thing that is not
 // promised: without a state directory the clock goes back between two runs. Tests that find no
 // duplicates elsewhere would find them.

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -222,17 +221,6 @@ func TestProcessUnixSocket(t *testing.T) {
 	}
 }
 
-func TestProcessHealthcheck(t *testing.T) {
-	t.Parallel()
-	p := start(t, "-worker-id", "1")
-	_, port, _ := net.SplitHostPort(p.Addr())
-	for _, args := range [][]string{{}, {"-ready"}} {
-		checkHealthIn(t, environment("PORT", port), exitOK, append(args, "-bind", "127.0.0.1")...)
-	}
-	p.Kill()
-	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port) // it is dead
-}
-
 func TestProcessStopsInGoodOrder(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
@@ -261,18 +249,6 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 		if p.ProcessState.ExitCode() != exitOK {
 			t.Errorf("%v: exit code %d", signal, p.ProcessState.ExitCode())
 		}
-	}
-}
-
-func TestProcessHangupDoesNotStopIt(t *testing.T) {
-	t.Parallel()
-	p := start(t, "-worker-id", "1")
-	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the signal is logged", func() bool {
-		return p.Entry("nothing to reload: no certificate, no users and no file of names configured") != nil
-	})
-	if _, err := gomemcache(p.Addr()).Get("id"); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -318,33 +294,6 @@ func unreadyDuring(t *testing.T, delay time.Duration) bool {
 	}
 	<-p.Ended()
 	return true
-}
-
-func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
-	t.Parallel()
-	p := start(t, "-worker-id", "1", "-loops", "2")
-	_, port, _ := net.SplitHostPort(p.Addr())
-	second := launch(t, "-worker-id", "2", "-loops", "2", "-port", port)
-	<-second.Ended()
-	if code := second.ProcessState.ExitCode(); code != exitFailure ||
-		second.Entry("address in use, trying for 3s more") == nil ||
-		!strings.Contains(second.Logged(), "address already in use") {
-		t.Errorf("exit code %d, %s", code, second.Logged())
-	}
-}
-
-func TestProcessConnectionLimit(t *testing.T) {
-	t.Parallel()
-	p := start(t, "-worker-id", "1", "-max-connections", "2", "-loops", "1")
-	for range 2 {
-		c := dial(t, "tcp", p.Addr())
-		io.WriteString(c, "version\r\n")
-		bufio.NewReader(c).ReadString('\n')
-	}
-	b, _ := io.ReadAll(dial(t, "tcp", p.Addr()))
-	if string(b) != "ERROR Too many open connections\r\n" {
-		t.Errorf("%q", b)
-	}
 }
 
 // TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued,

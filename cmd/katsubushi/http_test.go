@@ -98,7 +98,7 @@ func TestProcessLimitsApart(t *testing.T) {
 		t.Errorf("one client more: %q", b)
 	}
 	healthy()
-	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", port)
+	checkHealthIn(t, environment("PORT", port), exitOK, "-bind", "127.0.0.1")
 	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", port, "-http-port", httpPort)
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port, "-ready") // a client would be refused too
 	checkHealth(t, exitUsage, "-bind", "127.0.0.1", "-port", port, "extra")
@@ -202,6 +202,10 @@ func TestProcessHTTPLogin(t *testing.T) {
 	}
 	if got := status("/id", "secret"); got != 200 {
 		t.Errorf("with the password: %d", got)
+	}
+	_, port, _ := net.SplitHostPort(p.Addr())
+	for _, ready := range []string{"-ready=true", "-ready=false"} {
+		checkHealth(t, exitOK, ready, "-bind", "127.0.0.1", "-port", port, "-auth-file", file)
 	}
 	c := dial(t, "tcp", p.Addr())
 	for i := range 5 {

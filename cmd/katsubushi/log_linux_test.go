@@ -159,7 +159,8 @@ func TestProcessNobodyReadsTheLog(t *testing.T) {
 		!strings.Contains(page, fmt.Sprintf("\nkatsubushi_log_lines_dropped_total %d\n", n)) {
 		t.Errorf("lost: %v in the log, %d in the statistics; metrics:\n%s", lost["lines"], n, page)
 	}
-	if d.Entry("listening") == nil {
+	if d.Entry("listening") == nil ||
+		d.Entry("nothing to reload: no certificate, no users and no file of names configured") == nil {
 		t.Error("what was queued is not in the log")
 	}
 	d.Process.Signal(syscall.SIGTERM)

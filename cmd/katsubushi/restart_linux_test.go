@@ -42,26 +42,6 @@ func (c *census) above(t *testing.T, largest uint64) {
 	}
 }
 
-func TestProcessRestartThreeSecondsBack(t *testing.T) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	args := append(onDisk(t), "-worker-id", "21", "-max-run-ahead", "200ms")
-	d := startShifted(t, 0, args...)
-	l := c.load(t, d.Addr(), 4, 20)
-	d.awaitHeartbeats(t)
-	l.kill(d)
-
-	largest := c.newRun()
-	d = launchShifted(t, -3*time.Second, args...)
-	d.WaitListening(t) // by itself: it neither exits nor needs a hand
-	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 50_000)
-	l.finish(t)
-	c.above(t, largest)
-	c.issuedBetween(t, began)
-	c.verdict(t)
-}
-
 // pause stops the whole daemon for a while. Its clock has moved when it wakes up.
 func (s *process) pause(t *testing.T, d time.Duration) {
 	t.Helper()

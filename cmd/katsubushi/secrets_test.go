@@ -107,45 +107,6 @@ func TestProcessTLS(t *testing.T) {
 	}
 }
 
-func TestProcessAuthentication(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, "-worker-id", "1", "-auth-file", file)
-	_, port, _ := net.SplitHostPort(p.Addr())
-	login := func(password string) string {
-		c := dial(t, "tcp", p.Addr())
-		fmt.Fprintf(c, "get id\r\nset x 0 0 %d\r\nann %s\r\nget id\r\n", 4+len(password), password)
-		r, got := bufio.NewReader(c), ""
-		for range 3 {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				t.Fatalf("%q %v", got, err)
-			}
-			got += strings.Join(strings.Fields(line)[:1], "") + " "
-		}
-		return got
-	}
-	if got := login("secret"); got != "CLIENT_ERROR STORED VALUE " {
-		t.Error(got)
-	}
-	if got := login("guess"); got != "CLIENT_ERROR CLIENT_ERROR CLIENT_ERROR " {
-		t.Error(got)
-	}
-	for _, ready := range []string{"-ready=true", "-ready=false"} {
-		checkHealth(t, exitOK, ready, "-bind", "127.0.0.1", "-port", port, "-auth-file", file)
-	}
-	if err := os.WriteFile(file, []byte("ann:changed\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the users are reloaded", func() bool { return p.Entry("reloaded") != nil })
-	if got := login("changed"); got != "CLIENT_ERROR STORED VALUE " {
-		t.Error(got)
-	}
-}
-
 // TestProcessRedisPasswordFile: the daemon, lease and run log in with what is in the file, and tell
 // nobody.
 func TestProcessRedisPasswordFile(t *testing.T) {
