@@ -309,23 +309,25 @@ func (h handle) WriteAt(b []byte, off int64) (int, error) {
 
 // Close implements durable.File.
 func (h handle) Close() error {
-	return h.p.ask(func(w *files, _ int) answered {
-		w.disk.close(h.fd, -1)
+	closes := func(w *files) { w.disk.close(h.fd, -1) } // with an error, too
+	return h.p.askOr(closes, func(w *files, _ int) answered {
+		closes(w)
 		return answered{}
 	}).err
 }
 
 // Sync implements durable.File.
 func (h handle) Sync() error {
-	h.p.syncs = h.fd
-	err := h.p.ask(func(w *files, _ int) answered {
+	fails := func(w *files) {
+		_, n := w.disk.inode(h.fd)
+		n.fail()
+	}
+	return h.p.askOr(fails, func(w *files, _ int) answered {
 		if _, n := w.disk.inode(h.fd); w.mutant != unsynced {
 			n.sync()
 		}
 		return answered{}
 	}).err
-	h.p.syncs = 0
-	return err
 }
 
 func (n *inode) sync() {

@@ -42,6 +42,9 @@ type World interface {
 	Err() error // a promise is broken
 }
 
+// A server is a World that says whether its daemons serve.
+type server interface{ serves() bool }
+
 // A Deviation is a choice that costs, and the number of choices before it.
 type Deviation struct {
 	Step int
@@ -281,6 +284,11 @@ type since struct {
 
 // Now implements World.
 func (s *since) Now() int64 { return s.World.Now() - s.start }
+
+func (s *since) serves() bool {
+	w, does := s.World.(server)
+	return !does || w.serves()
+}
 
 // Do implements World.
 func (s *since) Do(c Choice) World {

@@ -124,7 +124,7 @@ func (w *files) clock(p *process) int64 { return began + w.now + p.clock }
 
 func (w *files) clocks() static.Clocks {
 	c := static.Clocks{Wall: began + w.now + w.wall, Boot: w.now - w.booted, BootID: bootNames[w.boots]}
-	if w.mutant == sim.AnyBoot {
+	if w.mutant == anyBoot {
 		c.Boot, c.BootID = w.now, "boot"
 	}
 	return c
@@ -352,7 +352,7 @@ func (w *files) call(c Choice) {
 
 func (w *files) startProcess(p *process) {
 	p.clock, p.stop = w.wall, w.now+life
-	if w.mutant == sim.Forgotten && w.daemons[0].store == nil && w.daemons[1].store == nil {
+	if w.mutant == forgotten && w.daemons[0].store == nil && w.daemons[1].store == nil {
 		w.disk.names[stateName] = 0
 	}
 }
@@ -379,6 +379,9 @@ func (w *files) carryOut(p *process, u *visit) (s *static.Store, publish func())
 	case u.grant.Owner == "":
 		g, err := s.Acquire(ctx, workerid.Request{Owner: p.name, Min: 1, Max: 1})
 		p.due = w.now + beat
+		if errors.Is(err, workerid.ErrSkew) { // nobody stops it while it waits
+			p.stop = w.now + life
+		}
 		if err != nil || w.port.over != nil {
 			return s, nil
 		}
@@ -421,7 +424,7 @@ func (w *files) page(i int) int {
 func (w *files) seal(i int) (last int64) {
 	for n := range w.windows {
 		if x := &w.windows[n]; x.daemon == i {
-			if last = x.used; w.mutant == sim.Early {
+			if last = x.used; w.mutant == earlyReport {
 				last = x.lo - 1
 			}
 			if w.mutant != sim.Unsealed {
@@ -453,7 +456,7 @@ func (w *files) powerCut(how int8) {
 	for i := range w.daemons {
 		w.kill(i, rebooted+int64(i)*lookIn)
 	}
-	if w.mutant != sim.AnyBoot {
+	if w.mutant != anyBoot {
 		w.pages = nil
 	}
 	for i := range w.pages { // they come back from somewhere, as old as can be
@@ -475,7 +478,7 @@ func (w *files) use() {
 			hi = x.lo + 3_600_000
 		}
 		x.used = max(x.used, min(hi, w.clock(w.daemons[x.daemon])+runAhead))
-		if x.page >= 0 && w.mutant != sim.Wordless && !w.pages[x.page].changed {
+		if x.page >= 0 && w.mutant != wordless && !w.pages[x.page].changed {
 			w.pages[x.page].word = fileLayout.First(x.used + 1)
 		}
 	}

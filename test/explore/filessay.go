@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -17,6 +18,13 @@ func (w *files) Err() error {
 		return nil
 	}
 	return errors.New(w.wrong)
+}
+
+// serves says whether a process may issue ids now.
+func (w *files) serves() bool {
+	return slices.ContainsFunc(w.windows, func(x window) bool {
+		return x.daemon >= 0 && x.hi >= w.clock(w.daemons[x.daemon])
+	})
 }
 
 // Digest implements World.

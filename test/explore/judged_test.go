@@ -7,14 +7,12 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redismodel"
 	"github.com/katsubushi/katsubushi/v3/test/seqsim"
 	"github.com/katsubushi/katsubushi/v3/test/sim"
-	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
 
 // Why a mutant that a simulation keeps is found in no world.
 const (
 	oneRecord = "no world has a sequence without strict order in a store that loses nothing"
 	waitsLong = "it makes daemons wait, or lose leases, and issues nothing twice"
-	unseen    = "all schedules of two faults of the kinds of make test are not enough: some 330,000 points"
 	deeper    = "all schedules of a backup at the start and one more fault are not enough: some 2,320,000 points"
 	oneFault  = "all schedules of one fault and one preemption are not enough (16,768 points)"
 )
@@ -54,14 +52,6 @@ var unjudged = map[string]map[string]string{
 		"ReturnBelowFloor": oneRecord,
 	},
 	"lossy": {"RaiseNotSafe": "the world expects no floor of a raise that is not safe"},
-	"strictsim": {
-		"WriteNumber":   unseen,
-		"FullTTL":       unseen,
-		"NoSeal":        unseen,
-		"LateAppended":  unseen,
-		"UntilOfAll":    unseen,
-		"NoNodeCompare": unseen,
-	},
 }
 
 // Every mutant that a simulation keeps is found in a named world, or listed with what it would need.
@@ -81,11 +71,8 @@ func TestEveryMutantIsJudged(t *testing.T) {
 	for f := seqsim.NoFault + 1; f < seqsim.NumFaults; f++ {
 		kept["lossy"] = append(kept["lossy"], f.String())
 	}
-	for _, m := range strictsim.Mutants() {
-		kept["strictsim"] = append(kept["strictsim"], m.String())
-	}
 	worlds := map[string]string{
-		"sim": "files leases", "redismodel": "redis", "lossy": "lines", "strictsim": "strict timestamps",
+		"sim": "files leases", "redismodel": "redis", "lossy": "lines",
 	}
 	found := map[[2]string]bool{}
 	for _, m := range mutants {

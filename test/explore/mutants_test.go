@@ -6,6 +6,7 @@ var (
 	clocks   = Bound{Faults: 2, Kinds: []Kind{Kill, Power, StopSend, Jump}}
 	single   = Bound{Faults: 1}
 	killed   = Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}, Last: []Kind{Kill}}
+	walks    = Bound{}                                                 // is for what random walks find
 	losses   = Bound{Faults: 3, Kinds: []Kind{Breaks, Promote, Pause}} // of writes in Redis
 )
 
@@ -62,6 +63,14 @@ var mutants = []mutant{
 		"101:26.1.0.0.0.0 110:26.1.0.2.0.0 115:23.1.0.1.0.0"},
 	{"strict", "LateForward", Bound{Faults: 2, Kinds: []Kind{LateAnswer}}, "99:3.1.0.2.0.1 109:3.1.0.2.0.0"},
 	{"strict, long blocks", "TimedFromAnswer", early(2, Cut, LateAnswer), "7:3.1.0.0.0.0 16:28.1.0.0.0.0"},
+
+	{"strict", "WriteNumber", walks, "1:7.1.0.0.0.2 43:7.1.0.1.0.0 75:7.1.0.2.0.2"},
+	{"strict", "LateAppended", walks, "16:5.1.0.0.1.0 28:5.1.0.1.0.0 37:3.1.0.1.0.1 67:26.1.0.0.0.0 77:26.1.0.1.0.0"},
+	{"strict, long blocks", "NoSeal", walks, "0:23.1.0.1.0.1 5:2.0.1.2.0.0 9:9.1.0.2.0.0 10:7.1.0.2.0.1 " +
+		"18:3.1.0.0.0.2 20:7.1.0.1.0.2 23:25.0.1.0.0.0 24:26.1.0.0.0.0 32:7.1.0.0.0.2 35:1.0.1.2.0.0 39:1.0.1.2.0.0"},
+	{"strict, two groups", "FullTTL", walks, "61:8.1.0.0.0.0"},
+	{"strict, two groups", "NoNodeCompare", walks, "16:8.1.0.0.1.0 56:4.1.0.2.0.0 61:7.1.0.0.0.0"},
+	{"strict, two groups", "UntilOfAll", walks, "0:24.1.0.0.0.1 8:27.1.0.1.0.0 35:28.1.0.2.0.1 58:27.1.0.1.0.0"},
 
 	{"timestamps", "StartAtNow", early(1), "16:16.1.0.0.0.1"},
 	{"timestamps", "NoClamp", early(1), "22:16.1.0.0.0.1"},

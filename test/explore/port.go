@@ -9,15 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
-	"github.com/katsubushi/katsubushi/v3/test/sim"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
-)
-
-// The mutants of package sim's host that are in its disk.
-const (
-	unsynced = sim.Unsynced
-	anyFile  = sim.AnyFile
-	anyLock  = sim.AnyLock
 )
 
 // A port is how a Store reaches the present state: its disk, its memory and its clocks. All states share one. A call
@@ -30,7 +22,6 @@ type port struct {
 	n      int        // of those that were used
 	asked  int8
 	over   error // no further request: the daemon waits
-	syncs  int   // the descriptor that is being synced; 0 = none
 	later  []func()
 	words  []*atomic.Uint64 // by page; only valid during a call
 }
@@ -76,6 +67,11 @@ func (p *port) word(n int) *atomic.Uint64 {
 
 // ask is one request that may fail: as it was answered, or now.
 func (p *port) ask(do func(w *files, daemon int) answered) answered {
+	return p.askOr(func(*files) {}, do)
+}
+
+// askOr is one whose failure has an effect.
+func (p *port) askOr(fail func(w *files), do func(w *files, daemon int) answered) answered {
 	switch {
 	case p.over != nil:
 		return answered{err: p.over}
@@ -94,10 +90,7 @@ func (p *port) ask(do func(w *files, daemon int) answered) answered {
 		p.over = errWaits
 		return answered{err: errWaits}
 	case Fails:
-		if p.syncs != 0 {
-			_, n := w.disk.inode(p.syncs)
-			n.fail()
-		}
+		fail(w)
 		a := answered{err: []error{syscall.EIO, syscall.ENOSPC}[p.choice.Arg]}
 		p.keep(a)
 		return a
@@ -218,8 +211,8 @@ var pageNames, nonceNames, bootNames = numbered("page-"), numbered("nonce-"), nu
 func (p *port) Find(id, nonce string) (int64, uint64, error) {
 	a := p.ask(func(w *files, _ int) answered {
 		for _, x := range w.pages {
-			sameID, sameNonce := x.id == id || w.mutant == sim.AnyPage, x.nonce == nonce || w.mutant == sim.AnyRun
-			if sameID && sameNonce && !x.gone && !(x.changed && w.mutant != sim.AnyWrite) {
+			sameID, sameNonce := x.id == id || w.mutant == anyPage, x.nonce == nonce || w.mutant == anyRun
+			if sameID && sameNonce && !x.gone && !(x.changed && w.mutant != anyWrite) {
 				return answered{page: x}
 			}
 		}
@@ -233,7 +226,7 @@ func (p *port) Changed(id, nonce string) bool {
 	return p.look(func(w *files) answered {
 		for _, x := range w.pages {
 			if x.id == id && x.nonce == nonce && !x.gone {
-				return answered{yes: x.changed && w.mutant != sim.AnyWrite}
+				return answered{yes: x.changed && w.mutant != anyWrite}
 			}
 		}
 		return answered{}
@@ -274,7 +267,7 @@ func (p *port) config() static.Config {
 		Nonce: func() string {
 			return p.look(func(w *files) answered {
 				w.nonces++
-				if w.mutant == sim.Unrenewed {
+				if w.mutant == unrenewed {
 					return answered{text: "nonce"}
 				}
 				return answered{text: nonceNames[w.nonces%len(nonceNames)]}

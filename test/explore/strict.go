@@ -9,7 +9,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/test/strictsim"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
 
 // The figures of the world of strict order, ns.
@@ -36,14 +36,14 @@ const held = 6500 * ms // is how long a request is
 var rates = [...]int64{955, 1050, 1050}
 
 // The sequence has blocks of few values, or of so many that they last while a leader does not reach the store.
-const sequenceName, few, many = "orders", 4, 36
+const sequenceName, few, some, many = "orders", 4, 12, 36
 
 var quiet = slog.New(slog.DiscardHandler)
 
 // strict is the world of three daemons and a sequence of strict order over a store like etcd, with clients that ask all
 // of them in turn. The real Machines decide, and the real Strict and Batches serve. It does not change.
 type strict struct {
-	mutant   strictsim.Mutant
+	mutant   sim.Mutant
 	hub      *hub
 	now      int64
 	calm     int64 // preemptions come before that, and while it is not clear who leads
@@ -57,6 +57,7 @@ type strict struct {
 	dials    [3]int64 // of timestamps: how far the time of day of a daemon's host is ahead, ns
 	misled   bool     // what a daemon took for the fleet's time was ahead,
 	behind   bool     // or was behind, or its own time of day was
+	drift    int64    // see drifted
 	msgs     []msg
 	asks     []request // that wait
 	turn     int       // of clients
@@ -76,6 +77,7 @@ type hub struct {
 	definition counter.Definition
 	group      int
 	timed      *timed // nil = a sequence
+	watched    bool
 	stride     uint64 // between the neighbours of a run
 	most       int    // values in a run
 
@@ -87,23 +89,27 @@ type hub struct {
 }
 
 // Strict returns the world once a daemon leads and all is steady. A block has so many values.
-func Strict(batch uint64, mutant string) World {
+func Strict(batch uint64, mutant string) World { return steady(sequence(batch), mutant) }
+
+func sequence(batch uint64) *hub {
 	d := counter.Definition{Name: sequenceName, Start: 1, Step: 3, Offset: 1, Max: counter.MaxValue, Strict: true,
 		Batch: batch}
-	return steady(&hub{definition: d, group: leader.GroupOf(d.Name), stride: d.Step, most: id.MaxReserve}, mutant)
+	return &hub{definition: d, group: leader.GroupOf(d.Name), stride: d.Step, most: id.MaxReserve}
+}
+
+// Watched returns the world of daemons that lead two groups, and whom a watch shows who leads.
+func Watched(mutant string) World {
+	h := sequence(some)
+	h.watched = true
+	return steady(h, mutant)
 }
 
 // steady is a world once a daemon leads and all is steady.
 func steady(h *hub, mutant string) World {
-	w := &strict{hub: h, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
-	for _, m := range strictsim.Mutants() {
-		if m.String() == mutant {
-			w.mutant = m
-		}
-	}
+	w := &strict{mutant: sim.Mutant(mutant), hub: h, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
 	w.record = counter.NewRecord(h.definition, "0")
 	for g := range w.board.Leaders {
-		if g != h.group { // the others are led by a daemon that only renews
+		if g != h.group && !(h.watched && g == (h.group+1)%leader.Groups) { // the others are led by a daemon that only renews
 			w.board.Leaders[g] = leader.Leader{Node: leader.Node{ID: "x"}, Number: 1, Revision: 1}
 		}
 	}
@@ -122,7 +128,7 @@ func steady(h *hub, mutant string) World {
 	for w.now < start {
 		w = w.step(Choice{})
 	}
-	w.wrong, w.misled, w.behind, w.history = "", false, false, nil
+	w.wrong, w.misled, w.behind, w.drift, w.history = "", false, false, stale, nil
 	w.calm, w.judge = w.now+strictFaults*ms, w.now+strictTime*ms
 	return &since{w, w.Now()}
 }
@@ -309,7 +315,7 @@ func (w *strict) step(c Choice) *strict {
 	switch c.Kind {
 	case Pause:
 		m := n.own(i)
-		if m.frozen = n.now + stops[c.Arg]; n.mutant == strictsim.TurnsClock {
+		if m.frozen = n.now + stops[c.Arg]; n.mutant == turnsClock {
 			m.began = n.clock(i, n.now)
 		}
 		return n

@@ -6,7 +6,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
 
 // A msg is a request to the store or to a daemon on its way, or its answer.
@@ -37,6 +36,7 @@ const (
 	toReserve
 	toReturn
 	toForward
+	toShow // no request: what the watch shows, of change
 )
 
 var (
@@ -120,22 +120,22 @@ func (w *strict) carryOut(x *msg) {
 	case toCommit:
 		x.done, x.state = w.commit(x.change)
 	case toReserve:
-		if x.err = errFence; !fenced || w.mutant == strictsim.NoFence {
+		if x.err = errFence; !fenced || w.mutant == noFence {
 			x.block, x.err = w.grant(x)
 		}
 		if x.err == nil && w.members[x.from].life == x.life {
 			w.own(x.from).newest = x.block
 		}
 	case toReturn:
-		if fenced && w.mutant != strictsim.ReturnAfterTerm && w.mutant != strictsim.WriteNumber {
+		if fenced && w.mutant != returnAfterTerm && w.mutant != writeNumber {
 			x.err = errFence
 			return
 		}
 		switch w.mutant {
-		case strictsim.WriteNumber:
+		case writeNumber:
 			w.record.Next, w.record.Token = x.next, w.token()
 			return
-		case strictsim.ReturnAfterTerm:
+		case returnAfterTerm:
 			x.block.Token = w.record.Token
 		}
 		x.err = w.record.Return(x.block, x.next, w.token())
@@ -152,7 +152,7 @@ func (w *strict) forwarded(x *msg) {
 		return
 	}
 	n := x.n
-	if w.mutant == strictsim.Surplus {
+	if w.mutant == surplus {
 		n++
 	}
 	for range 2 {
@@ -188,12 +188,12 @@ func (w *strict) commit(c leader.Change) (bool, leader.State) {
 		}
 	}
 	for g, rev := range c.Leaders {
-		if w.board.Leaders[g].Revision != rev && !(w.mutant == strictsim.UntilOfAll && renews) {
+		if w.board.Leaders[g].Revision != rev && !(w.mutant == untilOfAll && renews) {
 			return false, w.board
 		}
 	}
 	for id, rev := range c.Nodes {
-		if w.board.Node(id).Revision != rev && w.mutant != strictsim.NoNodeCompare {
+		if w.board.Node(id).Revision != rev && w.mutant != noNodeCompare {
 			return false, w.board
 		}
 	}
@@ -204,6 +204,9 @@ func (w *strict) commit(c leader.Change) (bool, leader.State) {
 	for g, l := range c.Lead {
 		l.Revision = w.revision
 		w.board.Leaders[g] = l
+	}
+	if w.hub.watched && len(c.Lead) > 0 {
+		w.show()
 	}
 	var left []leader.NodeKey
 	for _, n := range w.board.Nodes {
@@ -222,6 +225,26 @@ func (w *strict) commit(c leader.Change) (bool, leader.State) {
 	return true, w.board
 }
 
+// show lets the watch show all daemons who leads now: soon or late, and not always what.
+func (w *strict) show() {
+	for i, m := range w.members {
+		w.serial++
+		x := msg{kind: toShow, from: i, answer: true, life: m.life, at: w.now + shows[w.serial%len(shows)]}
+		if x.change.Lead = map[int]leader.Leader{}; w.serial%3 == 0 {
+			x.change.Lead = nil
+		}
+		for g, l := range w.board.Leaders {
+			if x.change.Lead != nil && l.Revision == w.revision {
+				x.change.Lead[g] = l
+			}
+		}
+		w.msgs = append(w.msgs, x)
+	}
+}
+
+// shows are how long that takes, ns.
+var shows = [...]int64{0, 20 * ms, 900 * ms, 4000 * ms}
+
 // gotBack is what an answer does, if somebody waits for it.
 func (w *strict) gotBack(x *msg) {
 	m := w.own(x.from)
@@ -230,6 +253,8 @@ func (w *strict) gotBack(x *msg) {
 	}
 	now := w.clock(m.i, w.now)
 	switch l := m.line; x.kind {
+	case toShow:
+		m.m.Saw(now, x.change.Lead)
 	case toCommit:
 		if m.call.serial != x.serial {
 			return
@@ -242,7 +267,7 @@ func (w *strict) gotBack(x *msg) {
 		if l.call = (pending{}); x.err == nil {
 			l.granted = x.block
 		}
-		if w.mutant != strictsim.ReserveAfterUse {
+		if w.mutant != reserveAfterUse {
 			if wait := l.m.Answer(w.time(m), x.block, x.err); wait > 0 {
 				l.retry = w.now + int64(wait) + ms
 			}
@@ -257,12 +282,12 @@ func (w *strict) gotBack(x *msg) {
 			m.wake = w.now
 		}
 	case toForward:
-		late := w.mutant == strictsim.LateForward && m.forward.serial > 0 && x.err == nil
+		late := w.mutant == lateForward && m.forward.serial > 0 && x.err == nil
 		if m.forward.serial != x.serial && !late {
 			return
 		}
 		m.forward = pending{}
-		if w.mutant == strictsim.Surplus && x.err == nil {
+		if w.mutant == surplus && x.err == nil {
 			m.surplus = x.last + w.hub.definition.Step
 		}
 		if err := m.batches.Answer(now, x.last, x.err); err != nil {
@@ -277,14 +302,14 @@ func (w *strict) committed(m *member, x *msg, now int64) {
 	call := m.call
 	m.call = pending{}
 	before := m.m.Until(w.hub.group)
-	if w.mutant == strictsim.UntilOfAll && x.err == nil && x.done && call.renews {
+	if w.mutant == untilOfAll && x.err == nil && x.done && call.renews {
 		x.state.Leaders = m.m.View().Leaders
 	}
 	m.m.Answer(now, x.done, x.state, x.err)
 	if m.m.Until(w.hub.group) != before {
 		m.late = now - call.sent
 	}
-	if w.mutant == strictsim.UnsealAfterDemote && x.err != nil && !call.renews && m.line != nil && m.line.ending &&
+	if w.mutant == unsealAfterDemote && x.err != nil && !call.renews && m.line != nil && m.line.ending &&
 		m.before > now {
 		w.begin(m, m.line.term)
 		m.stall = m.before

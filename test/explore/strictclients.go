@@ -7,7 +7,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
 
 // A request is one of a client that waits, or is held.
@@ -85,14 +84,14 @@ func (w *strict) limit(i int) int64 {
 	m := w.members[i]
 	until := m.m.Until(w.hub.group)
 	switch {
-	case w.mutant == strictsim.NoLeaseCheck:
+	case w.mutant == noLeaseCheck:
 		return 1 << 62
 	case until == 0 && m.stall == 0:
 	case m.stall > 0:
 		until = max(until, m.before)
-	case w.mutant == strictsim.FullTTL:
+	case w.mutant == fullTTL:
 		until += int64(leader.TTL) / 10
-	case w.mutant == strictsim.TimedFromAnswer:
+	case w.mutant == timedFromAnswer:
 		until += m.late
 	}
 	return until
@@ -173,7 +172,7 @@ func (w *strict) callLeader(m *member, address string) {
 	if n == 0 {
 		return
 	}
-	if m.surplus > 0 && n == 1 && w.mutant == strictsim.Surplus {
+	if m.surplus > 0 && n == 1 && w.mutant == surplus {
 		last := m.surplus
 		m.surplus = 0
 		_ = m.batches.Answer(w.clock(m.i, w.now), last, nil)

@@ -8,7 +8,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/test/strictsim"
 )
 
 // A member is a daemon between its events. It does not change.
@@ -198,13 +197,16 @@ func has(v *leader.View, name string) bool {
 func (w *strict) act(m *member) {
 	for _, ev := range m.m.Events() {
 		if ev.Group != w.hub.group {
+			if !ev.Begins { // nothing is issued in it
+				m.m.Ended(ev.Group)
+			}
 			continue
 		}
 		if ev.Begins {
 			w.begin(m, ev.Term)
 			continue
 		}
-		if w.mutant != strictsim.NoSeal {
+		if w.mutant != noSeal {
 			m.s.HandOver()
 		}
 		m.line.ending = true
@@ -221,7 +223,7 @@ func (w *strict) act(m *member) {
 
 func (w *strict) begin(m *member, t leader.Term) {
 	r, i := w.record, m.i
-	if w.mutant == strictsim.IgnoreStep && t.Number > 1 {
+	if w.mutant == ignoreStep && t.Number > 1 {
 		r.Step, r.Offset = 1, 1
 		c := w.hub.configs[i]
 		c.Definition = r.Definition
@@ -237,11 +239,11 @@ func (w *strict) begin(m *member, t leader.Term) {
 	before := m.line
 	m.line = &line{term: t, to: to, m: counter.NewMachine(r, to, r.Batch, quiet)}
 	switch {
-	case w.mutant == strictsim.ResumeBlock && m.tail.Hi > 0:
+	case w.mutant == resumeBlock && m.tail.Hi > 0:
 		_ = to.Append(m.tail.Lo, m.tail.Hi)
-	case w.mutant == strictsim.LateAppended && before != nil && m.newest != before.granted:
+	case w.mutant == lateAppended && before != nil && m.newest != before.granted:
 		_ = to.Append(m.newest.Lo, m.newest.Hi) // a block whose answer was lost
-	case w.mutant == strictsim.AnswerBeforeReserve:
+	case w.mutant == answerBeforeReserve:
 		_ = to.Append(r.Next, r.Next+3*r.Step)
 	}
 	m.newest = counter.Block{}
@@ -261,7 +263,7 @@ func (w *strict) finish(m *member) {
 	var b counter.Block
 	var next uint64
 	var ok bool
-	if w.mutant == strictsim.NoSeal {
+	if w.mutant == noSeal {
 		rest, _ := l.to.Left()
 		b, ok = m.newest, rest > 0
 		next = b.Hi - (rest-1)*w.hub.definition.Step
@@ -272,7 +274,7 @@ func (w *strict) finish(m *member) {
 	case !ok:
 		m.m.Ended(w.hub.group)
 		return
-	case w.mutant == strictsim.ResumeBlock:
+	case w.mutant == resumeBlock:
 		m.tail = counter.Block{Lo: next, Hi: b.Hi}
 		m.m.Ended(w.hub.group)
 		return
@@ -280,7 +282,7 @@ func (w *strict) finish(m *member) {
 	w.serial++
 	l.returned = pending{serial: w.serial, until: w.now + storeWait}
 	x := msg{kind: toReturn, from: m.i, to: -1, serial: w.serial, life: m.life, term: l.term, block: b, next: next}
-	if w.mutant == strictsim.ReturnAfterTerm { // the network repeats it
+	if w.mutant == returnAfterTerm { // the network repeats it
 		late := x
 		late.lost, late.at = true, w.now+2000*ms
 		w.msgs = append(w.msgs, late)
@@ -301,7 +303,7 @@ func (w *strict) keep(m *member) {
 	if n == 0 {
 		return
 	}
-	if w.mutant == strictsim.ReserveAfterUse {
+	if w.mutant == reserveAfterUse {
 		r := w.record
 		b, err := r.Reserve(n, "not yet")
 		l.m.Answer(w.time(m), b, err)

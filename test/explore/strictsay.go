@@ -62,6 +62,17 @@ func (w *strict) Err() error {
 	return nil
 }
 
+// serves says whether the last requests but the newest were answered, by every daemon.
+func (w *strict) serves() bool {
+	answered := 0
+	for o := w.history; o != nil; o = o.before {
+		if o.client > w.turn-9 && o.client <= w.turn-3 {
+			answered++
+		}
+	}
+	return answered == 6
+}
+
 // A strictDigest is a digest of one daemon's times and of revisions.
 type strictDigest struct {
 	digest

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,7 @@ var explored = []setting{
 		name: "strict, long blocks", start: func(m string) World { return Strict(many, m) }, time: strictTime,
 		long: Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, LateAnswer, Cut}},
 	},
+	{name: "strict, two groups", start: Watched, time: strictTime}, // only walks go there
 	{
 		name: "timestamps", start: Timestamps, time: strictTime,
 		once:  Bound{Faults: 1, Preemptions: 1, Begin: strictFaults},
@@ -90,6 +92,11 @@ var explored = []setting{
 		name: "lines, a restart", start: func(m string) World { return Lines(Restart, m) }, time: lineTime,
 		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
 	},
+}
+
+// settingOf returns the setting of a name.
+func settingOf(name string) *setting {
+	return &explored[slices.IndexFunc(explored, func(s setting) bool { return s.name == name })]
 }
 
 // begin returns the start of an exploration.
@@ -157,12 +164,7 @@ type mutant struct {
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.world+"/"+m.name, func(t *testing.T) {
-			s := explored[0]
-			for _, x := range explored {
-				if x.name == m.world {
-					s = x
-				}
-			}
+			s := settingOf(m.world)
 			schedule, err := ParseSchedule(m.schedule)
 			if err != nil {
 				t.Fatal(err)
@@ -184,6 +186,12 @@ func TestMutants(t *testing.T) {
 			}
 			if underRace {
 				t.Skip("it is searched for without the race detector")
+			}
+			if m.bound.Faults == 0 {
+				if !finds(t, s, m.name) {
+					t.Error("not found")
+				}
+				return
 			}
 			if r := s.explore(t, m.name, Explorer{Bound: m.bound}); r.Err == nil {
 				t.Error("not found")
