@@ -100,7 +100,7 @@ unit: ## every test under the race detector; without it the simulations, the bar
 	@test ! -e $(TESTRUN_SKIPPED) || { echo "tests that were skipped because something is missing here:"; sort -u $(TESTRUN_SKIPPED) | cut -f1 | uniq -c; }
 
 unit-sim:
-	$(TEST) -count=1 ./test/sim ./test/strictsim ./test/explore
+	$(TEST) -count=1 ./test/sim ./test/explore
 	$(TEST) -count=1 -run '$(ONE_GOROUTINE)' $(OF_ONE_GOROUTINE)
 
 unit-bars:
@@ -186,9 +186,9 @@ test-page: build ## the status page of a real daemon in headless Chromium, which
 test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS)) ## fleets of kayac/go-katsubushi and of yaraus are replaced under load, daemon by daemon
 	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi
 
-soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, ten minutes of the Go client with daemons killed and frozen, 1e8 values of a sequence between kills
+soak: ## simulated weeks, 25,000 random walks over each small world, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, ten minutes of the Go client with daemons killed and frozen, 1e8 values of a sequence between kills
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/sim
-	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/strictsim
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestWalks|TestMutants$$' ./test/explore
 	$(GO) test -count=1 -timeout 60m -v -run LosesWrites ./test/seqsim -seeds 25000
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server/engines
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run EqualRandomBits ./internal/issuer

@@ -9,6 +9,6 @@
 //
 // A seed gives one walk. At the end of one daemons must serve again, where a world says whether they do.
 //
-// Not guaranteed: anything beyond the bound, and between times or kinds of fault that a world does not have. Not simulated:
-// engines, so where a request's moment is read; package daemon.
+// Not guaranteed: anything beyond the bound, and between times or kinds of fault that a world does not have. Not
+// simulated: engines, so where a request's moment is read; package daemon.
 package explore

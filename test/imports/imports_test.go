@@ -239,16 +239,13 @@ var rules = []rule{
 	{"test/explore", []string{
 		"counter", "counter/leader", "counter/redis/line", "generator", "id", "internal/durable", "internal/figure",
 		"internal/issuer", "internal/kinds", "test/copied", "test/memcas", "test/redismodel", "test/seqsim", "test/sim",
-		"test/strictsim", "workerid", "workerid/*"},
+		"workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
 	{"test/scripted", []string{"test/redismodel", "workerid/redis/script"}, "a tool for tests"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"},
 		"the real sequences over a model of the world"},
 	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
 	{"test/eventqueue", nil, "a tool for simulations"},
-	{"test/strictsim", []string{
-		"counter", "counter/leader", "id", "internal/issuer", "internal/kinds", "test/eventqueue", "test/order"},
-		"the real election and sequences over a model of the world"},
 	{"examples/*", []string{".", "client", "workerid/redis"}, "programs as users write them"},
 	{"test/docs", nil, "a test: it reads the documentation and types what it says"},
 	{"test/orm", nil, "a test: it looks at daemons from outside, as the recipes do"},

@@ -1,5 +1,0 @@
-//go:build !race
-
-package strictsim
-
-const underRace = false
