@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -56,17 +54,6 @@ func (m *Memory) Find(id, nonce string) (issued int64, word uint64, err error) {
 	default:
 		return p.issued, p.word.Load(), nil
 	}
-}
-
-// FindAny is Find of a Memory that does not compare the nonce; with "" for a name it does not
-// compare that either.
-func (m *Memory) FindAny(id, nonce string) (issued int64, word uint64, err error) {
-	for _, name := range slices.Sorted(maps.Keys(m.pages)) {
-		if p := m.pages[name]; name == id || id == "" && p.nonce == nonce {
-			return p.issued, p.word.Load(), nil
-		}
-	}
-	return 0, 0, fs.ErrNotExist
 }
 
 // Changed implements static.Memory.

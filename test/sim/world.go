@@ -66,7 +66,7 @@ func (w Weather) String() string { return [...]string{"storm", "bridged"}[w] }
 // Config describes a run. Everything else about it follows from the seed.
 type Config struct {
 	Seed    uint64
-	Minutes int // simulated; for RunHost the lives of the process
+	Minutes int // simulated
 	Store   Store
 	Weather Weather
 	Mutant  Mutant

@@ -75,7 +75,7 @@ type Config struct {
 	First func(lo int64) uint64
 
 	// The world around the Store. nil and "" mean this machine's; a daemon must use those. Tests
-	// (test/sim, test/crashdisk) replace them to simulate power loss, reboots, and processes that
+	// (test/explore, test/crashdisk) replace them to simulate power loss, reboots, and processes that
 	// stop anywhere.
 	Disk       Disk
 	Clocks     func() Clocks
