@@ -404,6 +404,10 @@ func (w *files) carryOut(p *process, u *visit) (s *static.Store, publish func())
 		case errors.Is(r.Err, workerid.ErrLost):
 			p.grant, p.due = workerid.Grant{}, w.now+restart
 		case r.Err == nil:
+			n := w.page(i)
+			if n >= 0 && w.pages[n].changed && !w.pages[n].gone && len(u.told) == 0 { // since before the call
+				w.wrong = "a window goes on whose word was written to"
+			}
 			p.grant.Hi = r.Grant.Hi
 			lengthen(w.windows, i, u.grant.Worker, u.grant.Lo, r.Grant.Hi)
 		}
