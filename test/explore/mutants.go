@@ -24,7 +24,7 @@ const (
 	reserveAfterUse     sim.Mutant = "ReserveAfterUse"     // a block is issued from before it is recorded
 	resumeBlock         sim.Mutant = "ResumeBlock"         // a later term goes on with the block of an earlier one
 	writeNumber         sim.Mutant = "WriteNumber"         // the next value is written back, whoever has written since
-	returnAfterTerm     sim.Mutant = "ReturnAfterTerm"     // the same, but only if that is where the block ended: any token
+	returnAfterTerm     sim.Mutant = "ReturnAfterTerm"     // the next value is written, whoever has written since
 	noFence             sim.Mutant = "NoFence"             // a daemon reserves although another one leads
 	noLeaseCheck        sim.Mutant = "NoLeaseCheck"        // a leader answers whenever it has values
 	turnsClock          sim.Mutant = "TurnsClock"          // a request's moment is when the loop's turn began
@@ -33,7 +33,7 @@ const (
 	noSeal              sim.Mutant = "NoSeal"              // the values of a term that ended can still be taken
 	unsealAfterDemote   sim.Mutant = "UnsealAfterDemote"   // a leader goes on if no answer said that it has handed over
 	lateAppended        sim.Mutant = "LateAppended"        // a block of an earlier term is added to a later one
-	lateForward         sim.Mutant = "LateForward"         // the answer to a forward that was given up is taken for a newer one's
+	lateForward         sim.Mutant = "LateForward"         // the answer to a forward that was given up counts for another
 	surplus             sim.Mutant = "Surplus"             // a forward asks for more, and keeps it for newer requests
 	answerBeforeReserve sim.Mutant = "AnswerBeforeReserve" // a new leader goes on from the next value that it has read
 	untilOfAll          sim.Mutant = "UntilOfAll"          // a renewal extends groups that it did not compare
