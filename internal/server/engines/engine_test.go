@@ -361,7 +361,7 @@ func TestAnAnswerIsActivity(t *testing.T) {
 func TestClientsThatPour(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if m.name != "uring" {
-			t.Skip("the others read when they are ready for it")
+			t.Skip("does not apply: the others read when they are ready for it")
 		}
 		const clients, size = 10, 32 << 20
 		r := start(t, m, p, nil)

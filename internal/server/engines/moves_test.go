@@ -86,13 +86,6 @@ func (p pair) back() (n int) {
 	return len(moved)
 }
 
-// stop stops both engines, of which the first may be frozen.
-func (p pair) stop() {
-	p.from.t.Helper()
-	p.from.stop()
-	p.to.stop()
-}
-
 // Whatever a connection is in the middle of, it goes on where it moves to: no byte is lost, none comes
 // twice, and the replies come in order.
 func TestConnectionsMove(t *testing.T) {
