@@ -87,15 +87,15 @@ ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|SequencesInAStoreThatLosesWrite
 OF_ONE_GOROUTINE = ./test/seqsim ./workerid/static ./counter/file ./generator
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
-# so three packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
-LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd ./counter/etcd ./internal/daemon ./workerid/redis ./counter/sql ./test/docs ./test/clients ./client
+# so four packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
+LONGEST = ./cmd/katsubushi ./internal/server/engines . ./workerid/zookeeper ./workerid/etcd ./counter/etcd ./internal/daemon ./workerid/redis ./counter/sql ./test/docs ./test/clients ./client
 
 # What was skipped although everything should have been there is said at the end.
 export TESTRUN_SKIPPED = $(CURDIR)/bin/skipped
 
 unit: ## every test under the race detector; without it the simulations, the bars for memory and allocations, and the daemon with each engine
 	@mkdir -p bin && rm -f $(TESTRUN_SKIPPED)
-	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 -skip '$(ONE_GOROUTINE)' $(LONGEST) ./...
+	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 4 -skip '$(ONE_GOROUTINE)' $(LONGEST) ./...
 	$(MAKE) --no-print-directory -j3 unit-net unit-epoll unit-sim unit-bars
 	@test ! -e $(TESTRUN_SKIPPED) || { echo "tests that were skipped because something is missing here:"; sort -u $(TESTRUN_SKIPPED) | cut -f1 | uniq -c; }
 
