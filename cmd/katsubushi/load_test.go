@@ -136,7 +136,9 @@ type load struct {
 	t       *testing.T
 	stopped atomic.Bool
 	taken   atomic.Int64
-	cut     atomic.Int64 // clients whose connection failed
+	newest  atomic.Uint64 // id, or one that came shortly before
+	refused atomic.Int64  // answers
+	cut     atomic.Int64  // clients whose connection failed
 	clients sync.WaitGroup
 }
 
@@ -165,14 +167,16 @@ func (l *load) client(conn net.Conn, keys int) {
 			err = a.read(r)
 		}
 		l.census.add(a.ids)
-		l.taken.Add(int64(len(a.ids)))
 		for _, id := range a.ids {
 			if id <= last && l.census.lanes == 1 {
 				l.t.Errorf("id %d came after %d on one connection", id, last)
 			}
 			last = id
 		}
+		l.newest.Store(last)
+		l.taken.Add(int64(len(a.ids)))
 		if a.refusal != "" {
+			l.refused.Add(1)
 			l.census.refused(a.refusal)
 			time.Sleep(time.Millisecond) // a client that was refused does not storm
 		}
