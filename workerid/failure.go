@@ -56,3 +56,13 @@ func retryAfter(err error, d time.Duration) time.Duration {
 	}
 	return d
 }
+
+func (l *lane) fail(p failure) { l.failing, l.problem = true, p }
+
+// waitAtMost moves the next Acquire forward to the time that the store named, if that is sooner. It
+// adds more, because other daemons were told the same time.
+func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
+	if after := retryAfter(err, 0); after > 0 {
+		l.retryAt = min(l.retryAt, now.Mono+after+more)
+	}
+}

@@ -269,8 +269,6 @@ func (m *Machine) beat(now Moment) {
 	m.do(Extend{held})
 }
 
-func (l *lane) fail(p failure) { l.failing, l.problem = true, p }
-
 func (m *Machine) acquired(now Moment, e Acquired) {
 	m.acquiring = false
 	l, unconfirmed := &m.lanes[e.Lane], errors.Is(e.Err, ErrUnconfirmed)
@@ -289,14 +287,6 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 		l.grant.Hi = l.grant.Lo - 1 // an empty window: Extend must confirm all of it
 		l.fail(problemOf(e.Err))
 		m.nextBeat = min(m.nextBeat, now.Mono+m.spread(backoffFirst, 0.5))
-	}
-}
-
-// waitAtMost moves the next Acquire forward to the time that the store named, if that is sooner. It
-// adds more, because other daemons were told the same time.
-func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
-	if after := retryAfter(err, 0); after > 0 {
-		l.retryAt = min(l.retryAt, now.Mono+after+more)
 	}
 }
 
