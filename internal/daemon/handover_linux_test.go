@@ -134,8 +134,9 @@ func layouts(dir string) Config {
 	return c
 }
 
-// upgradeTo upgrades a daemon to this test program. What serves then ends with the test.
+// upgradeTo upgrades a daemon, once it says that it serves, to this test program. What serves then ends with the test.
 func upgradeTo(t *testing.T, d *Daemon) error {
+	<-d.Serving() // it answers clients a moment before
 	return d.Upgrade(handover.Upgrade{
 		Start:   func() (handover.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
 		Timeout: patience,
@@ -215,6 +216,11 @@ func TestNoThawBesideAnother(t *testing.T) {
 			go func() { ended <- upgradeTo(t, d) }()
 			var holder int
 			await(t, "the engine is frozen, and the new process has died", func() bool {
+				select {
+				case err := <-ended:
+					t.Fatal("the upgrade has ended: ", err)
+				default:
+				}
 				text, _ := os.ReadFile(file)
 				holder, _ = strconv.Atoi(string(text))
 				at := at(reflect.ValueOf(d.giver).Elem(), "child").Addr().UnsafePointer()
