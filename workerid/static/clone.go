@@ -18,15 +18,15 @@ func (s *Store) Clone() *Store {
 }
 
 func (w *worker) clone(c *Config) *worker {
-	n := &worker{c: c, id: w.id, path: w.path, near: w.near, atDisk: make(chan struct{}, 1)}
+	n := newWorker(c, w.id)
 	n.state = newStateFile(c.Disk, n.path, c.Log, n.hasLock, n.succeed)
 	n.state.record = w.state.record
 	n.state.Like(&w.state.Copies)
 	n.claim, n.fresh, n.above, n.page, n.found, n.last = w.claim, w.fresh, w.above, w.page, w.found, w.last
 	n.reserve, n.memory, n.retired = w.reserve, w.memory, slices.Clone(w.retired)
 	n.lock, n.file, n.guard, n.holder, n.held, n.granted = w.lock, w.file, w.guard, w.holder, w.held, w.granted
-	n.using, n.lost, n.had, n.highWater, n.renew = w.using, w.lost, w.had, w.highWater, w.renew
-	n.pushing, n.closed = w.pushing, w.closed
+	n.using, n.lost, n.had, n.renew, n.closed = w.using, w.lost, w.had, w.renew, w.closed
+	n.mark.highWater, n.mark.pushing = w.mark.highWater, w.mark.pushing
 	return n
 }
 
@@ -50,7 +50,7 @@ func (s *Store) Visit(v Visitor) {
 func (w *worker) visit(v Visitor) {
 	failed := w.state.Like(&w.state.Copies)
 	flags := []bool{w.fresh, w.memory != nil, w.found != nil, w.held, w.lost, w.renew, w.closed, failed, w.granted != nil,
-		w.pushing != nil && w.pushing.err != nil}
+		w.mark.pushing != nil && w.mark.pushing.err != nil}
 	bits := int64(0)
 	for i, f := range flags {
 		if f {
@@ -59,7 +59,7 @@ func (w *worker) visit(v Visitor) {
 	}
 	v.Number(bits)
 	v.Number(w.reserve)
-	for _, t := range []int64{w.above, w.holder.Lo, w.holder.Hi, w.had, w.highWater} {
+	for _, t := range []int64{w.above, w.holder.Lo, w.holder.Hi, w.had, w.mark.highWater} {
 		v.Time(t)
 	}
 	if w.found != nil {

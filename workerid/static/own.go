@@ -174,7 +174,7 @@ func (w *worker) lose() error {
 	w.mu.Lock()
 	w.giveUp()
 	lock, keep := w.lock, w.lost
-	w.lock, w.file, w.pushing, w.renew = nil, nil, nil, false
+	w.lock, w.file, w.mark.pushing, w.renew = nil, nil, nil, false
 	w.mu.Unlock()
 	errs := []error{w.state.Close()}
 	switch kept := slices.Contains(w.retired, lock); {

@@ -103,7 +103,7 @@ func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, cer
 	if r.Run.Page == "" || w.memory == nil || !sameBoot || !sameLock {
 		return r.HighWater, r.Run.Stopped && (sameLock || !sameBoot), r.Run.Forgets
 	}
-	log := w.c.Log.With("worker_id", w.id, "file", w.path)
+	log := w.log()
 	start, word, err := w.memory.Find(r.Run.Page, r.Run.Nonce)
 	if err != nil {
 		if !r.Run.Forgets {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -42,41 +42,19 @@ type worker struct {
 	// may be issued from a window that was lost
 	retired []File
 
-	mu        sync.Mutex // guards what follows; not held while the disk is asked for anything
-	lock      File       // open while this process has the file
-	file      File       // the state file that it has recorded itself in
-	guard     guard
-	holder    workerid.Grant
-	held      bool
-	granted   *atomic.Uint64 // the word for the generator of holder's window; nil if there is none
-	using     run            // the page that this is on; zero if nothing is held
-	lost      bool           // the last lease was lost: its generator may still issue,
-	had       int64          // and never above this
-	highWater int64          // recorded for certain
-	renew     bool           // the record is to be written though its mark is far enough
-	pushing   *push          // the write that is under way, or the last one
-	closed    bool           // Close could not wait for it
-}
-
-// A push is a write that moves the high-water mark ahead.
-type push struct {
-	highWater int64
-	begun     int64         // Clocks.Boot
-	done      chan struct{} // closed at its end
-	err       error         // valid then
-	told      bool          // that it takes long
-}
-
-func (p *push) isOver() bool {
-	if p == nil {
-		return true
-	}
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
+	mu      sync.Mutex // guards what follows; not held while the disk is asked for anything
+	lock    File       // open while this process has the file
+	file    File       // the state file that it has recorded itself in
+	guard   guard
+	holder  workerid.Grant
+	held    bool
+	granted *atomic.Uint64 // the word for the generator of holder's window; nil if there is none
+	using   run            // the page that this is on; zero if nothing is held
+	lost    bool           // the last lease was lost: its generator may still issue,
+	had     int64          // and never above this
+	mark    mark           // this file's
+	renew   bool           // the record is to be written though its mark is far enough
+	closed  bool           // Close could not wait for it
 }
 
 var errHeld = errors.New("static: held")
@@ -85,6 +63,8 @@ func newWorker(c *Config, id uint64) *worker {
 	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(),
 		atDisk: make(chan struct{}, 1), state: &stateFile{}}
 }
+
+func (w *worker) log() *slog.Logger { return w.c.Log.With("worker_id", w.id, "file", w.path) }
 
 // enter waits until no other goroutine uses the disk. The error is ctx's.
 func (w *worker) enter(ctx context.Context) error {
@@ -182,7 +162,7 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.using, w.granted = w.state.record.Run, w.page.Word
-	w.fresh, w.lost, w.held, w.highWater = false, false, true, mark
+	w.fresh, w.lost, w.held, w.mark.highWater = false, false, true, mark
 	w.holder = g
 	return g, nil
 }
@@ -288,7 +268,7 @@ func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, 
 	} else {
 		err = waited.err
 	}
-	switch hi = max(g.Hi, min(w.highWater, now+w.near)); {
+	switch hi = max(g.Hi, min(w.mark.highWater, now+w.near)); {
 	case hi > g.Hi:
 		w.holder.Hi = hi
 		return hi, start, nil, nil
@@ -297,17 +277,17 @@ func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, 
 	case err != nil:
 		return 0, nil, nil, err
 	}
-	return 0, start, w.pushing, nil
+	return 0, start, w.mark.pushing, nil
 }
 
 // push begins to move the mark ahead if a tenth of the reserve is used up.
 func (w *worker) push(now int64) (start func(), err error) {
-	if !w.pushing.isOver() {
-		w.stalled(w.c.Clocks(), now)
+	if !w.mark.pushing.isOver() {
+		w.mark.stalled(now, w.c, w.log())
 		return nil, nil
 	}
-	mark := max(now+w.reserve, w.highWater)
-	if ahead := w.highWater - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
+	mark := max(now+w.reserve, w.mark.highWater)
+	if ahead := w.mark.highWater - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
 		return nil, nil
 	}
 	c := w.c.Clocks()
@@ -319,48 +299,17 @@ func (w *worker) push(now int64) (start func(), err error) {
 	default:
 		return nil, fmt.Errorf("static: worker id %d: %s is being given up", w.id, w.path)
 	}
-	p := &push{highWater: mark, begun: c.Boot, done: make(chan struct{})}
-	before := w.pushing
-	w.pushing, w.renew = p, false
+	p, before := w.mark.begin(mark, c)
+	w.renew = false
 	return func() {
-		w.pushed(p, before, w.write(mark, c, w.state.update))
+		err := w.write(mark, c, w.state.update)
+		w.mu.Lock()
+		w.mark.pushed(p, before, err, w.c, w.log())
+		w.mu.Unlock()
 		w.leave()
 		close(p.done)
 	}, nil
 }
-
-// pushed records the result of a write, and logs it if it is news.
-func (w *worker) pushed(p, before *push, err error) {
-	now, c := w.c.Now(), w.c.Clocks()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p.err = err
-	failed := before != nil && before.err != nil
-	log := w.c.Log.With("worker_id", w.id, "file", w.path)
-	switch {
-	case err != nil && !failed:
-		log.Warn("state file not written: ids go on from what was reserved", "error", err, "left", ms(w.highWater-now))
-	case err == nil && (failed || p.told):
-		log.Info("state file written again", "took", ms(c.Boot-p.begun))
-	}
-	if err == nil {
-		w.highWater = p.highWater
-	}
-}
-
-const slow = 3000 // ms that a write may take before it is worth a line
-
-// stalled logs, once for each write, that it takes long.
-func (w *worker) stalled(c Clocks, now int64) {
-	if p := w.pushing; c.Boot-p.begun >= slow && !p.told {
-		p.told = true
-		w.c.Log.Warn("the disk of the state file does not answer: ids go on from what was reserved", "worker_id", w.id,
-			"file", w.path,
-			"for", ms(c.Boot-p.begun), "left", ms(w.highWater-now))
-	}
-}
-
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func (w *worker) release(ctx context.Context, g workerid.Grant, last int64) error {
 	if err := w.enter(ctx); err != nil {
