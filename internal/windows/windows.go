@@ -176,8 +176,8 @@ func (h *Holder) open() (store workerid.Backend, err error) {
 		c.Log.Info("windows are recorded", "state_dir", c.StateDir)
 		store, err = static.Open(static.Config{
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
-			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: h.Clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
-			Memory: h.sharedMemory(), Issued: c.Layout.Issued, First: c.Layout.First,
+			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: h.Clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk,
+			Share: len(c.WorkerIDs) > 1, Log: c.Log, Memory: h.sharedMemory(), Issued: c.Layout.Issued, First: c.Layout.First,
 		})
 	}
 	if err != nil && c.StateDirByDefault {

@@ -56,7 +56,8 @@ func inspect(path string) Info {
 		r, damage, err = recoverRecord(b)
 	}
 	return Info{
-		Path: path, Worker: r.Worker, Generation: r.Generation, HighWater: time.UnixMilli(r.HighWater).UTC(),
+		Path: path, Worker: r.Worker, Generation: r.Generation,
+		HighWater:   time.UnixMilli(reached(durable.OS{}, filepath.Dir(path), &r)).UTC(),
 		Fingerprint: r.Fingerprint, Machine: r.Machine, Damage: damage, Err: err,
 	}
 }
@@ -124,6 +125,7 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("no state file: %w", err)
 	}
+	r.HighWater = reached(durable.OS{}, dir, &r)
 	if err := change(&r, err); err != nil {
 		return Info{}, err
 	}

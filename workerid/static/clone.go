@@ -10,23 +10,33 @@ import (
 // Clone is a copy of a Store that goes on by itself, with the same Config, files and pages. No call and no
 // write may be under way.
 func (s *Store) Clone() *Store {
-	c := &Store{s.c, make(map[uint64]*worker, len(s.workers))}
+	c := &Store{c: s.c, workers: make(map[uint64]*worker, len(s.workers))}
+	if s.shared != nil {
+		c.shared = s.shared.clone(&c.c)
+	}
 	for id, w := range s.workers {
-		c.workers[id] = w.clone(&c.c)
+		c.workers[id] = w.clone(&c.c, c.shared)
 	}
 	return c
 }
 
-func (w *worker) clone(c *Config) *worker {
-	n := newWorker(c, w.id)
+func (s *sharedMark) clone(c *Config) *sharedMark {
+	n := newSharedMark(c, s.series)
+	n.copies.Like(&s.copies)
+	n.mark, n.generation = s.mark, s.generation
+	return n
+}
+
+func (w *worker) clone(c *Config, shared *sharedMark) *worker {
+	n := newWorker(c, w.id, shared)
 	n.state = newStateFile(c.Disk, n.path, c.Log, n.hasLock, n.succeed)
 	n.state.record = w.state.record
 	n.state.Like(&w.state.Copies)
 	n.claim, n.fresh, n.above, n.page, n.found, n.last = w.claim, w.fresh, w.above, w.page, w.found, w.last
-	n.reserve, n.memory, n.retired = w.reserve, w.memory, slices.Clone(w.retired)
+	n.reserve, n.memory, n.retired, n.shares = w.reserve, w.memory, slices.Clone(w.retired), w.shares
 	n.lock, n.file, n.guard, n.holder, n.held, n.granted = w.lock, w.file, w.guard, w.holder, w.held, w.granted
 	n.using, n.lost, n.had, n.renew, n.closed = w.using, w.lost, w.had, w.renew, w.closed
-	n.mark.highWater, n.mark.pushing = w.mark.highWater, w.mark.pushing
+	n.mark = w.mark
 	return n
 }
 
@@ -45,12 +55,29 @@ func (s *Store) Visit(v Visitor) {
 	for _, id := range s.c.Workers {
 		s.workers[id].visit(v)
 	}
+	if s.shared != nil {
+		s.shared.visit(v)
+	}
+}
+
+func (s *sharedMark) visit(v Visitor) {
+	failed := int64(0)
+	if s.copies.Like(&s.copies) {
+		failed = 1
+	}
+	if s.mark.pushing != nil && s.mark.pushing.err != nil {
+		failed += 2
+	}
+	v.Number(failed)
+	v.Name(s.series)
+	v.Time(s.mark.highWater)
+	v.File(s.copies.File())
 }
 
 func (w *worker) visit(v Visitor) {
 	failed := w.state.Like(&w.state.Copies)
 	flags := []bool{w.fresh, w.memory != nil, w.found != nil, w.held, w.lost, w.renew, w.closed, failed, w.granted != nil,
-		w.mark.pushing != nil && w.mark.pushing.err != nil}
+		w.mark.pushing != nil && w.mark.pushing.err != nil, w.shares}
 	bits := int64(0)
 	for i, f := range flags {
 		if f {

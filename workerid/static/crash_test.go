@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
 	"github.com/katsubushi/katsubushi/v3/test/mount"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -47,7 +48,7 @@ func (l *life) run(t *testing.T) {
 		if g.Lo <= l.issued {
 			t.Fatalf("granted %+v, but ids may go to %d", g, l.issued)
 		}
-		l.issued = g.Hi
+		l.use(s, g, g.Hi)
 		for range 4 {
 			l.pass(500)
 			longer, err := extendOne(s, g)
@@ -58,10 +59,10 @@ func (l *life) run(t *testing.T) {
 				continue
 			}
 			g = longer
-			l.issued = g.Hi
+			l.use(s, g, g.Hi)
 		}
 		used := max(l.id, g.Lo-1)
-		l.issued = used // sealed: true from here on, whatever comes of the release
+		l.use(s, g, used) // sealed: true from here on, whatever comes of the release
 		if err := s.Release(ctx, g, used); err != nil && l.tolerate(t, err) {
 			return
 		}
@@ -71,6 +72,14 @@ func (l *life) run(t *testing.T) {
 	l.done = true
 }
 
+// use issues ids up to a Unix ms.
+func (l *life) use(s *static.Store, g workerid.Grant, last int64) {
+	l.issued = last
+	if word := s.Word(7, g.Lo); word != nil {
+		word.Store(generator.Katsubushi().First(last + 1))
+	}
+}
+
 func (l *life) tolerate(t *testing.T, err error) (dead bool) {
 	if !errors.Is(err, errPower) && !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
@@ -78,11 +87,22 @@ func (l *life) tolerate(t *testing.T, err error) (dead bool) {
 	return errors.Is(err, errPower)
 }
 
-// next is a daemon that starts on the disk that was left. It must find a mark, and start above it.
+// newLife is a life. Worker ids share a mark only where words outlive a process.
+func newLife(t *testing.T, share bool) *life {
+	l := &life{world: newWorld(t)}
+	if l.share = share; share {
+		l.memory = &crashdisk.Memory{}
+	}
+	return l
+}
+
+// next is a daemon that starts on the disk that was left, without the word. It must find a mark, and start above it.
 func (l *life) next(t *testing.T, disk *crashdisk.Disk, when string) {
 	t.Helper()
-	w := *l.world
-	w.disk = disk
+	w, most := *l.world, int64(4000)
+	if w.disk = disk; w.share {
+		w.memory, most = &crashdisk.Memory{}, far+500
+	}
 	s, err := static.Open(w.config(7))
 	if err != nil {
 		t.Fatalf("%s: the disk cannot be used: %v", when, err)
@@ -92,17 +112,19 @@ func (l *life) next(t *testing.T, disk *crashdisk.Disk, when string) {
 	if err != nil || g.Lo <= l.issued {
 		t.Fatalf("%s: granted %+v, %v; ids may go to %d", when, g, err, l.issued)
 	}
-	if g.Lo > max(w.id, l.issued)+4000 {
+	if g.Lo > max(w.id, l.issued)+most {
 		t.Fatalf("%s: granted %+v at %d; ids only went to %d", when, g, w.id, l.issued)
 	}
 }
 
 // The power is cut before every single operation, and every way in which the unsynced may have been
 // lost is looked at.
-func TestPowerCutAnywhere(t *testing.T) {
+func TestPowerCutAnywhere(t *testing.T) { shareOrNot(t, powerCutAnywhere) }
+
+func powerCutAnywhere(t *testing.T, share bool) {
 	cuts := 0
 	for at := 0; ; at++ {
-		l, n := &life{world: newWorld(t)}, 0
+		l, n := newLife(t, share), 0
 		disk := &crashdisk.Disk{Fault: func(string) error {
 			if n++; n > at {
 				return errPower
@@ -129,10 +151,12 @@ func TestPowerCutAnywhere(t *testing.T) {
 
 // Every single operation fails once, or from then on for a while; the daemon goes on, and the power
 // is cut at the end.
-func TestErrorAnywhere(t *testing.T) {
+func TestErrorAnywhere(t *testing.T) { shareOrNot(t, errorAnywhere) }
+
+func errorAnywhere(t *testing.T, share bool) {
 	for _, length := range []int{1, 3, 1000} {
 		for at := 0; ; at++ {
-			l, n := &life{world: newWorld(t)}, 0
+			l, n := newLife(t, share), 0
 			disk := &crashdisk.Disk{Fault: func(string) error {
 				if n++; n > at && n <= at+length {
 					return syscall.EIO
@@ -157,10 +181,12 @@ func TestErrorAnywhere(t *testing.T) {
 }
 
 // Errors and power cuts at random, life after life on the same disk.
-func TestManyLives(t *testing.T) {
+func TestManyLives(t *testing.T) { shareOrNot(t, manyLives) }
+
+func manyLives(t *testing.T, share bool) {
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
-		l, disk := &life{world: newWorld(t)}, &crashdisk.Disk{}
+		l, disk := newLife(t, share), &crashdisk.Disk{}
 		for range 20 {
 			left := 5 + rnd.IntN(80)
 			disk.Fault = func(string) error {
@@ -174,10 +200,14 @@ func TestManyLives(t *testing.T) {
 			}
 			l.disk, l.done = disk, false
 			l.run(t)
-			if rnd.IntN(3) == 0 {
+			killed := rnd.IntN(3) == 0
+			if killed {
 				disk = disk.Kill()
 			} else {
 				disk = disk.Cut(rnd)
+			}
+			if share && !(killed && rnd.IntN(2) == 0) {
+				l.memory = &crashdisk.Memory{}
 			}
 			l.pass(rnd.Int64N(3000) - 1000)
 			l.clocks.Boot += 1000

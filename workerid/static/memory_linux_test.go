@@ -2,13 +2,17 @@ package static_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/mount"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
@@ -176,5 +180,39 @@ func TestNoSharedMemory(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "katsubushi-abc")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what there was no room for is still there: %v", err)
+	}
+}
+
+// TestWorkersThatStartTogether: one of them writes the shared mark, and the others wait for it.
+func TestWorkersThatStartTogether(t *testing.T) {
+	w := newWorld(t)
+	_, w.memory = inShm(t)
+	w.share = true
+	c := w.config(1, 2, 3, 4, 5, 6, 7, 8)
+	c.AnyDisk = true
+	s, err := static.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var all sync.WaitGroup
+	for _, id := range c.Workers {
+		all.Go(func() {
+			if _, err := s.Acquire(ctx, workerid.Request{Min: id, Max: id}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	names, err := filepath.Glob(w.dir + "/shared-*")
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	series := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(names[0]), "shared-"), ".mark")
+	for _, id := range c.Workers {
+		b, err := os.ReadFile(fmt.Sprintf("%s/worker-%d.state", w.dir, id))
+		if err != nil || !strings.Contains(string(b), ";"+series+".") {
+			t.Errorf("worker id %d does not share %s: %v", id, series, err)
+		}
 	}
 }

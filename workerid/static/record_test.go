@@ -36,6 +36,20 @@ func TestGoldenFile(t *testing.T) {
 	}
 }
 
+// And so is the file of a shared mark.
+func TestGoldenSharedMark(t *testing.T) {
+	const series = "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"
+	text := "katsubushi shared 1\ngeneration 42\nseries K5XQ3ZJ7T2M4WB6LHD3YNC5EFA\nmark 1732060802000\ncrc32c 6cde28d7"
+	want := []byte(text + strings.Repeat("\n", copySize-len(text)))
+	if got := sharedFormat.Append(nil, sharedBody(42, series, 1732060802000)); !bytes.Equal(got, want) {
+		t.Errorf("encoded as\n%s", bytes.TrimRight(got, "\n"))
+	}
+	mark, damaged, err := recoverShared(append(want, want...), series)
+	if mark != 1732060802000 || damaged != nil || err != nil {
+		t.Error(mark, damaged, err)
+	}
+}
+
 // So is what a run adds to it; releases before take it for the id of another boot.
 func TestGoldenRecordOfARun(t *testing.T) {
 	r := sample()
@@ -220,5 +234,22 @@ func FuzzRecover(f *testing.F) {
 			t.Errorf("%q was read as %+v", bytes.TrimRight(b, "\n"), r)
 		}
 		recoverRecord(b)
+	})
+}
+
+// FuzzRecoverShared: the same of the file of a shared mark.
+func FuzzRecoverShared(f *testing.F) {
+	f.Add("katsubushi shared 1\ngeneration 1\nseries S\nmark 1\n", "S")
+	f.Add("katsubushi shared 1\ngeneration 01\nseries S\nmark +1\n", "S")
+	f.Add("katsubushi shared 1\nmark 1\nseries generation 2\n", "generation 2")
+	f.Fuzz(func(t *testing.T, text, series string) {
+		if len(text) > copySize-16 {
+			return
+		}
+		b := sealed(text)
+		mark, damaged, err := recoverShared(append(b, b...), series)
+		if err == nil && (len(damaged) > 0 || !bytes.Contains(b, fmt.Appendf(nil, "\nseries %s\nmark %d\n", series, mark))) {
+			t.Errorf("%q was read as %d, %q", text, mark, damaged)
+		}
 	})
 }

@@ -58,7 +58,9 @@ type Config struct {
 	Now         func() int64  // the id clock, Unix ms
 	// Claim also detects processes of this host that use the same worker id with another directory.
 	// Linux only.
-	Claim   bool
+	Claim bool
+	// Share keeps one mark for all Workers that is written often, and theirs seldom: for several.
+	Share   bool
 	AnyDisk bool         // accept file systems that may lose synced data
 	Log     *slog.Logger // default none
 
@@ -89,6 +91,7 @@ type Config struct {
 type Store struct {
 	c       Config
 	workers map[uint64]*worker
+	shared  *sharedMark // nil without Share
 }
 
 var _ workerid.Backend = (*Store)(nil)
@@ -129,8 +132,11 @@ func Open(c Config) (*Store, error) {
 			ErrFileSystem)
 	}
 	s := &Store{c: c, workers: map[uint64]*worker{}}
+	if c.Share {
+		s.shared = newSharedMark(&s.c, c.Nonce())
+	}
 	for _, id := range c.Workers {
-		w := newWorker(&s.c, id)
+		w := newWorker(&s.c, id, s.shared)
 		s.workers[id] = w
 		if err := w.take(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -152,6 +158,9 @@ func (s *Store) Close() error {
 	var errs []error
 	for _, w := range s.workers {
 		errs = append(errs, w.close(ctx))
+	}
+	if s.shared != nil {
+		errs = append(errs, s.shared.close())
 	}
 	return errors.Join(errs...)
 }

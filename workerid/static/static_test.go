@@ -33,6 +33,7 @@ type world struct {
 	dir    string
 	disk   static.Disk
 	memory static.Memory
+	share  bool
 	id     int64         // the id clock
 	clocks static.Clocks // of the machine
 	log    *strings.Builder
@@ -41,6 +42,13 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	return &world{dir: t.TempDir(), id: t0, clocks: static.Clocks{Wall: t0, Boot: 1000, BootID: "boot-1"},
 		log: new(strings.Builder)}
+}
+
+// shareOrNot runs a test for worker ids that share a mark, and for those that do not.
+func shareOrNot(t *testing.T, test func(t *testing.T, share bool)) {
+	for name, share := range map[string]bool{"own mark": false, "shared mark": true} {
+		t.Run(name, func(t *testing.T) { test(t, share) })
+	}
 }
 
 // pass moves all clocks.
@@ -55,7 +63,7 @@ func (w *world) config(workers ...uint64) static.Config {
 		Dir: w.dir, Workers: workers, Fingerprint: fingerprint, RunAhead: time.Second, Now: func() int64 { return w.id },
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), Disk: w.disk, Clocks: func() static.Clocks {
 			return w.clocks
-		}, Machine: "machine-1",
+		}, Machine: "machine-1", Share: w.share,
 		Memory: w.memory, Issued: generator.Katsubushi().Issued, First: generator.Katsubushi().First,
 		Background: func(f func()) { f() },
 	}

@@ -38,7 +38,7 @@ func (w *worker) take() (err error) {
 	w.mu.Unlock()
 	before := w.state.record.Run.Nonce
 	w.found, w.state = r, newStateFile(w.c.Disk, w.path, w.c.Log, w.hasLock, w.succeed)
-	w.page, w.last, w.above = Page{}, run{}, 0
+	w.page, w.last, w.above, w.shares = Page{}, run{}, 0, false
 	w.fresh, w.reserve = r == nil || lost, w.near+stall.Milliseconds()
 	this := run{Nonce: w.c.Nonce()}
 	if w.memory = w.c.Memory; clocks.BootID == "" || lock.ID() == "" {
@@ -47,15 +47,17 @@ func (w *worker) take() (err error) {
 	if r != nil {
 		w.state.record, w.last = *r, r.Run
 		this.Forgets = r.Run.Forgets
+		last := *r
+		last.HighWater = reached(w.c.Disk, w.c.Dir, r)
 		switch {
 		case !lost:
 			var certain bool
-			w.above, certain, this.Forgets = w.lastIssued(r, clocks, lock.ID())
+			w.above, certain, this.Forgets = w.lastIssued(&last, clocks, lock.ID())
 			w.fresh = !certain
 		case r.Run.Nonce == before: // nothing was recorded since
 			w.above = had
 		default:
-			w.above = max(had, r.HighWater)
+			w.above = max(had, last.HighWater)
 		}
 	}
 	if w.memory == nil || this.Forgets {

@@ -226,8 +226,11 @@ func TestMemoryThatForgets(t *testing.T) {
 
 // The disk stands still for 25 s: nobody is refused, and nobody waits. After that there is nothing
 // left to grant, until it answers.
-func TestDiskThatStandsStill(t *testing.T) {
+func TestDiskThatStandsStill(t *testing.T) { shareOrNot(t, diskThatStandsStill) }
+
+func diskThatStandsStill(t *testing.T, share bool) {
 	w, disk, _ := remembering(t)
+	w.share = share
 	var waiting []func()
 	hangs := false
 	c := w.config(7)
@@ -253,7 +256,7 @@ func TestDiskThatStandsStill(t *testing.T) {
 		}
 		return err
 	}
-	for range 20 {
+	for range 350 {
 		if err := beat(); err != nil || g.Hi != w.id+near {
 			t.Fatalf("%+v, %v", g, err)
 		}
@@ -313,8 +316,11 @@ func (c *impatient) Err() error {
 }
 
 // A write fails, and goes on to fail: the window grows, and the log has one line.
-func TestDiskThatFails(t *testing.T) {
+func TestDiskThatFails(t *testing.T) { shareOrNot(t, diskThatFails) }
+
+func diskThatFails(t *testing.T, share bool) {
 	w, disk, _ := remembering(t)
+	w.share = share
 	s, g, _ := aRun(t, w)
 	disk.Fault = func(op string) error {
 		if strings.HasPrefix(op, "write") {

@@ -26,6 +26,8 @@ type worker struct {
 	path string
 	near int64 // ms that a window reaches beyond the present, see Reserve
 
+	shared *sharedMark // of all workers of the Store; nil if there is none
+
 	// Only the goroutine that has put a token into atDisk calls the disk for anything slow, and uses
 	// these fields.
 	atDisk  chan struct{}
@@ -38,6 +40,7 @@ type worker struct {
 	last    run     // the one before, whose page goes before this one is recorded
 	reserve int64   // ms that marks are ahead of the clock
 	memory  Memory  // nil where it is of no use
+	shares  bool    // this run goes by the shared mark too
 	// locks kept open though not in use: while the record names one that was deleted, or while ids
 	// may be issued from a window that was lost
 	retired []File
@@ -59,9 +62,9 @@ type worker struct {
 
 var errHeld = errors.New("static: held")
 
-func newWorker(c *Config, id uint64) *worker {
-	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(),
-		atDisk: make(chan struct{}, 1), state: &stateFile{}}
+func newWorker(c *Config, id uint64, shared *sharedMark) *worker {
+	return &worker{c: c, id: id, shared: shared, path: statePath(c.Dir, id), state: &stateFile{},
+		near: Reserve(c.RunAhead, c.Tick).Milliseconds(), atDisk: make(chan struct{}, 1)}
 }
 
 func (w *worker) log() *slog.Logger { return w.c.Log.With("worker_id", w.id, "file", w.path) }
@@ -145,8 +148,10 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 	if w.fresh {
 		w.above = max(w.above, now+w.near)
 	}
+	w.share(now, clocks)
 	w.makePage()
-	mark := max(now+w.reserve, w.above)
+	target, _ := w.ahead()
+	mark := max(now+target, w.above)
 	if err := w.write(mark, clocks, w.state.create); err != nil {
 		return workerid.Grant{}, err
 	}
@@ -155,16 +160,48 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 		return workerid.Grant{}, fmt.Errorf("static: worker id %d: %s or its lock was deleted or replaced: %w", w.id, w.path,
 			ErrInUse)
 	}
-	g := workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: max(min(mark, now+w.near), w.above)}
+	w.mu.Lock()
+	w.mark.highWater = mark
+	limit, _ := w.limit()
+	w.mu.Unlock()
+	g := workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: max(min(limit, now+w.near), w.above)}
 	if err := w.handOut(g.Lo); err != nil {
 		return workerid.Grant{}, errors.Join(err, w.lose())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.using, w.granted = w.state.record.Run, w.page.Word
-	w.fresh, w.lost, w.held, w.mark.highWater = false, false, true, mark
+	w.fresh, w.lost, w.held = false, false, true
 	w.holder = g
 	return g, nil
+}
+
+// share lets this run go by the shared mark, where a restart does not have to wait for marks. If that is not to be had
+// now, the run goes by its own for good.
+func (w *worker) share(now int64, c Clocks) {
+	run := &w.state.record.Run
+	if w.shared != nil && w.reserve > w.near && run.Page == "" && !w.shares && w.shared.reach(now, w.above, c) {
+		run.Nonce, w.shares = w.shared.series+"."+run.Nonce, true
+	}
+}
+
+// ahead returns how far ahead of the clock the mark is moved, and when it is: if it is not further ahead than due.
+func (w *worker) ahead() (target, due int64) {
+	if w.shares && w.reserve > w.near {
+		return w.reserve + far, w.reserve + nearer
+	}
+	return w.reserve, w.reserve - w.reserve/10
+}
+
+// limit returns up to where windows may reach, and the write that may change that: the one that is under way, or the
+// last one. w.mu is held.
+func (w *worker) limit() (int64, *push) {
+	if w.shares {
+		if highWater, pushing := w.shared.state(); highWater < w.mark.highWater {
+			return highWater, pushing
+		}
+	}
+	return w.mark.highWater, w.mark.pushing
 }
 
 // handOut writes the first position of a window into the page's word: if this process is killed before
@@ -235,8 +272,8 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant, waits func()) (hi
 			}
 			continue
 		}
-		hi, start, wait, err := w.lengthen(g, now, waited)
-		if start != nil {
+		hi, due, wait, err := w.lengthen(g, now, waited)
+		for _, start := range due {
 			w.c.Background(start)
 		}
 		if err != nil || wait == nil {
@@ -254,40 +291,57 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant, waits func()) (hi
 	}
 }
 
-// lengthen makes the window as long as the mark allows, and keeps the mark ahead. start begins a
-// write if one is due. wait is the write that must end before anything can be granted. now must have
-// been read before the lock was checked.
-func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, start func(), wait *push, err error) {
+// lengthen makes the window as long as the marks allow, and keeps those ahead. Each of due begins a write that is
+// due. wait is the write that must end before anything can be granted. now must have been read before the lock was
+// checked.
+func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, due []func(), wait *push, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.holds(g) {
 		return 0, nil, nil, workerid.ErrLost
 	}
 	if waited == nil || waited.err == nil {
-		start, err = w.push(now)
+		due, err = w.pushes(now)
 	} else {
 		err = waited.err
 	}
-	switch hi = max(g.Hi, min(w.mark.highWater, now+w.near)); {
+	limit, wait := w.limit()
+	switch hi = max(g.Hi, min(limit, now+w.near)); {
 	case hi > g.Hi:
 		w.holder.Hi = hi
-		return hi, start, nil, nil
+		return hi, due, nil, nil
 	case now+w.near <= g.Hi: // the clock is behind
-		return hi, start, nil, nil
+		return hi, due, nil, nil
 	case err != nil:
 		return 0, nil, nil, err
 	}
-	return 0, start, w.mark.pushing, nil
+	return 0, due, wait, nil
 }
 
-// push begins to move the mark ahead if a tenth of the reserve is used up.
+// pushes begins to move the marks ahead that are due.
+func (w *worker) pushes(now int64) (due []func(), err error) {
+	start, err := w.push(now)
+	if start != nil {
+		due = append(due, start)
+	}
+	if w.shares {
+		start, e := w.shared.push(now, func(c Clocks) error { return w.guard.check(c, now) })
+		if err = errors.Join(err, e); start != nil {
+			due = append(due, start)
+		}
+	}
+	return due, err
+}
+
+// push begins to move the mark ahead if it is due: without a shared one, when a tenth of the reserve is used up.
 func (w *worker) push(now int64) (start func(), err error) {
 	if !w.mark.pushing.isOver() {
 		w.mark.stalled(now, w.c, w.log())
 		return nil, nil
 	}
-	mark := max(now+w.reserve, w.mark.highWater)
-	if ahead := w.mark.highWater - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
+	target, due := w.ahead()
+	mark := max(now+target, w.mark.highWater)
+	if ahead := w.mark.highWater - now; !w.renew && ahead >= w.near && ahead > due {
 		return nil, nil
 	}
 	c := w.c.Clocks()
