@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,20 +15,30 @@ import (
 const (
 	lockName = iota
 	stateName
-	tmpName // of a new file; those that are written have one by the inode of the writer's lock
-	names   = tmpName + inodes
+	tmpName                    // of a new file; those that are written have one by the inode of the writer's lock
+	shared  = tmpName + inodes // marks that worker ids share, by the number of their series, and then their new files
+	names   = shared + 2*series
 
-	inodes = 10 // and one less files
+	inodes = 20 // and one less files
+	series = 8
 )
 
 func nameOf(path string) int {
+	if name, ok := strings.CutPrefix(path, "/shared-nonce-"); ok {
+		number, rest, _ := strings.Cut(name, ".")
+		n, _ := strconv.Atoi(number)
+		if n %= series; rest == "mark.tmp" {
+			n += series
+		}
+		return shared + n
+	}
 	switch {
 	case strings.HasSuffix(path, ".lock"):
 		return lockName
 	case strings.HasSuffix(path, ".state.tmp"):
 		return tmpName
 	case strings.HasSuffix(path, ".tmp"):
-		return tmpName + int(path[len(path)-len("1.tmp")]-'0')
+		return tmpName + slices.Index(inodeNames[:], strings.Split(path, ".")[2])
 	}
 	return stateName
 }
@@ -89,6 +100,8 @@ func newSlot(p []byte) *slot {
 			s.numbers[1] = n
 		case "boot":
 			s.origin = strings.Split(value, ";")
+		case "series":
+			s.origin = []string{value}
 		}
 	}
 	return s
@@ -153,7 +166,12 @@ func (k *disk) visit(d *digest) {
 	}
 }
 
-var inodeNames = [inodes]string{"", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+var inodeNames = func() (all [inodes]string) {
+	for n := 1; n < inodes; n++ {
+		all[n] = strconv.Itoa(n)
+	}
+	return all
+}()
 
 func (k *disk) used(n int8) bool {
 	if n > 0 && n == k.away {

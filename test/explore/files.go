@@ -27,6 +27,7 @@ var fileLayout = generator.Layout{Epoch: began - 1_000_000_000, Unit: 1, TimeBit
 // real Store over a disk that loses what was not synced and a memory that outlives processes. It does not change.
 type files struct {
 	mutant  sim.Mutant
+	shares  bool // static.Config.Share
 	port    *port
 	now     int64
 	wall    int64 // − now
@@ -67,15 +68,17 @@ type visit struct {
 	grant workerid.Grant // as the call began
 }
 
-// kept is a backup of the state file.
+// kept is a backup of the state file, and of the mark that it goes with.
 type kept struct {
 	copies [2]*slot
+	shared [series][2]*slot
 	moved  bool // the lock was moved away since: with the copy all files were, a danger that LEASES.md names
 }
 
-// Files returns the world of two processes once the first one has a window.
-func Files(m sim.Mutant) World {
-	w := &files{mutant: m, port: &port{}}
+// Files returns the world of two processes once the first one has a window. With shares, they go by the mark of a
+// second file too, as with several worker ids.
+func Files(m sim.Mutant, shares bool) World {
+	w := &files{mutant: m, shares: shares, port: &port{}}
 	for i := range w.daemons {
 		w.daemons[i] = &process{name: string(rune('a' + i)), due: int64(50 + i*lookIn)}
 	}
@@ -151,8 +154,10 @@ func (w *files) Choices(to []Choice, extra bool) []Choice {
 			to = append(to, Choice{Kind: Power, Faults: 1, Who: who, At: at, Arg: how})
 		}
 	}
-	for how := range int8(4) {
-		to = append(to, Choice{Kind: Delete, Faults: 1, Arg: how})
+	for how := range int8(5) {
+		if how < sharedFiles || w.shares {
+			to = append(to, Choice{Kind: Delete, Faults: 1, Arg: how})
+		}
 	}
 	to = append(to, Choice{Kind: Lose, Faults: 1}, Choice{Kind: Copied, Faults: 1},
 		Choice{Kind: Copied, Faults: 1, Arg: 1}, Choice{Kind: Overwrite, Faults: 1})
@@ -174,9 +179,15 @@ func (w *files) restores(to []Choice) []Choice {
 	idle := w.daemons[0].store == nil && w.daemons[1].store == nil
 	if w.kept != nil && !w.kept.moved && idle && w.daemons[w.first()].during == nil {
 		to = append(to, Choice{Kind: Restore}, Choice{Kind: Restore, Arg: 1})
+		if w.shares {
+			to = append(to, Choice{Kind: Restore, Arg: sharedFiles})
+		}
 	}
 	return to
 }
+
+// sharedFiles are what is deleted or put back, rather than another file.
+const sharedFiles = 4
 
 // jumps are how far the wall clock is set, ms.
 var jumps = [...]int64{-3000, 5000, 3_600_000}
@@ -207,10 +218,14 @@ func (w *files) step(c Choice) *files {
 		p := n.own(i)
 		p.due, p.stop = max(p.due, until), max(p.stop, until)
 	case Delete:
+		if c.Arg == sharedFiles {
+			clear(n.disk.names[shared : shared+series])
+			break
+		}
 		if c.Arg >= 2 {
 			n.disk.away = n.disk.names[lockName]
 			if n.kept != nil {
-				n.kept = &kept{n.kept.copies, true}
+				n.kept = &kept{n.kept.copies, n.kept.shared, true}
 			}
 		}
 		n.disk.names[lockName] = 0
@@ -225,9 +240,16 @@ func (w *files) step(c Choice) *files {
 		n.wall += jumps[c.Arg]
 	case Backup:
 		n.kept = &kept{copies: n.disk.inodes[n.disk.names[stateName]].cached}
+		for i := range n.kept.shared {
+			n.kept.shared[i] = n.disk.inodes[n.disk.names[shared+i]].cached
+		}
 	case Restore:
 		if c.Arg == 2 {
 			n.disk.names[lockName], n.disk.away = n.disk.away, 0
+			break
+		}
+		if c.Arg == sharedFiles {
+			n.restoreShared()
 			break
 		}
 		at, copies := n.disk.make(stateName), n.kept.copies
@@ -242,6 +264,18 @@ func (w *files) step(c Choice) *files {
 		}
 	}
 	return n
+}
+
+// restoreShared puts back the marks of a backup, and nothing else.
+func (w *files) restoreShared() {
+	for i, copies := range w.kept.shared {
+		w.disk.names[shared+i] = 0
+		if copies != [2]*slot{} {
+			at := w.disk.make(shared + i)
+			w.disk.inodes[at] = inode{cached: copies, durable: copies}
+		}
+	}
+	w.disk.synced, w.kept = w.disk.names, nil
 }
 
 // delay keeps processes from starting for a while.

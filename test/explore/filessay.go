@@ -44,6 +44,10 @@ func (w *files) Digest() uint64 {
 	if w.kept != nil {
 		w.kept.copies[0].visit(d)
 		w.kept.copies[1].visit(d)
+		for _, s := range w.kept.shared {
+			s[0].visit(d)
+			s[1].visit(d)
+		}
 		if w.kept.moved {
 			d.Number(-10)
 		}
@@ -172,7 +176,8 @@ func (w *files) Say(c Choice) string {
 			"new names are left, and torn data", "new data are left, under old names"}[c.Arg]
 	case Delete:
 		return []string{"somebody deletes the lock", "somebody deletes the lock and the state file",
-			"somebody moves the lock away", "somebody moves the lock away, and deletes the state file"}[c.Arg]
+			"somebody moves the lock away", "somebody moves the lock away, and deletes the state file",
+			"somebody deletes the shared marks"}[c.Arg]
 	case Lose:
 		return "the memory that outlives processes is lost"
 	case Copied:
@@ -184,7 +189,8 @@ func (w *files) Say(c Choice) string {
 	case Backup:
 		return "a copy of the state file is made"
 	case Restore:
-		return []string{"the copy is put back", "the copy is put back, with a new lock", "the lock comes back"}[c.Arg]
+		return []string{"the copy is put back", "the copy is put back, with a new lock", "the lock comes back", "",
+			"older shared marks are put back"}[c.Arg]
 	}
 	return call
 }

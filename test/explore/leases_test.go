@@ -50,7 +50,7 @@ func TestSchedulesThatAreMended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told, err := Replay(Files(sim.None), s, 9000); err != nil {
+		if told, err := Replay(Files(sim.None, false), s, 9000); err != nil {
 			t.Errorf("%v: %v", told, err)
 		}
 	}

@@ -259,6 +259,7 @@ func (p *port) config() static.Config {
 			return p.look(func(w *files) answered { return answered{clocks: w.clocks()} }).clocks
 		},
 		Machine:    "explored",
+		Share:      p.w.shares,
 		Disk:       p,
 		Memory:     memory{p},
 		Issued:     fileLayout.Issued,

@@ -24,7 +24,14 @@ type setting struct {
 
 var explored = []setting{
 	{
-		name: "files", start: func(m string) World { return Files(sim.Mutant(m)) }, time: 9000,
+		name: "files", start: func(m string) World { return Files(sim.Mutant(m), false) }, time: 9000,
+		once:  Bound{Faults: 1, Preemptions: 1},
+		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
+		long: Bound{Faults: 2, Preemptions: 1,
+			Kinds: []Kind{Kill, Power, Fails, StopSend, Delete, Lose, Copied, Overwrite, Backup}},
+	},
+	{ // with several worker ids, this is what one of them sees
+		name: "files, a shared mark", start: func(m string) World { return Files(sim.Mutant(m), true) }, time: 9000,
 		once:  Bound{Faults: 1, Preemptions: 1},
 		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
 		long: Bound{Faults: 2, Preemptions: 1,
