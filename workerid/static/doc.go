@@ -37,7 +37,8 @@
 // are ids issued up to it. So at every moment at least one copy is whole and its mark is at or above
 // every id. Each start writes a new file beside the old one and renames it over that, because the
 // page cache may hide an earlier write error. If there is no room, it overwrites the file. The
-// process that uses the file holds a flock on DIR/worker-7.lock.
+// process that uses the file holds a flock on DIR/worker-7.lock. With Config.Share one more file has a
+// mark for all, see sharedMark.
 //
 // # The word
 //
