@@ -315,29 +315,31 @@ func TestCannotRead(t *testing.T) {
 
 // While one call has the turn of a sequence, others wait for theirs until their contexts end.
 func TestTurns(t *testing.T) {
-	f := newFake()
-	s := f.open(ledger.Traits{})
-	define(t, s)
-	f.before = func() error {
-		f.before = nil
-		_, err := s.Reserve(soon(t), "orders", 1)
-		refused(t, err, counter.ErrUnavailable, "no answer about orders", "deadline")
-		_, err = s.Show(soon(t), "orders")
-		refused(t, err, counter.ErrUnavailable)
-		define(t, s, "items")
-		return nil
-	}
-	reserve(t, s, 1)
-	for n, want := range map[int]error{0: counter.ErrUnknown, 1: nil, 64: nil, 65: counter.ErrUnknown} {
-		name := fmt.Sprintf("%0*d", n, 0)[:n]
-		d := counter.Sequence(name)
-		if _, err := s.Define(bg, d); n > 0 && !errors.Is(err, want) {
-			t.Errorf("%d bytes: %v", n, err)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(ledger.Traits{})
+		define(t, s)
+		f.before = func() error {
+			f.before = nil
+			_, err := s.Reserve(soon(t), "orders", 1)
+			refused(t, err, counter.ErrUnavailable, "no answer about orders", "deadline")
+			_, err = s.Show(soon(t), "orders")
+			refused(t, err, counter.ErrUnavailable)
+			define(t, s, "items")
+			return nil
 		}
-		if _, err := s.Reserve(bg, name, 1); !errors.Is(err, want) {
-			t.Errorf("%d bytes: %v", n, err)
+		reserve(t, s, 1)
+		for n, want := range map[int]error{0: counter.ErrUnknown, 1: nil, 64: nil, 65: counter.ErrUnknown} {
+			name := fmt.Sprintf("%0*d", n, 0)[:n]
+			d := counter.Sequence(name)
+			if _, err := s.Define(bg, d); n > 0 && !errors.Is(err, want) {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+			if _, err := s.Reserve(bg, name, 1); !errors.Is(err, want) {
+				t.Errorf("%d bytes: %v", n, err)
+			}
 		}
-	}
+	})
 }
 
 // The Driver may say that nothing may be written, or nothing by operators, and who may reserve.
