@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -232,8 +233,12 @@ func successors(p *place) {
 		all = append(all, p.lease(os.Args[0], p.dir, "{}"))
 	}
 	p.issuers(3)
+	started := func(l *lessee) bool { return l.said("msg=started") }
+	redistest.Until(p, "three say so", func() bool { // a program may issue before
+		return 3 == len(slices.DeleteFunc(slices.Clone(all), func(l *lessee) bool { return !started(l) }))
+	})
 	for _, l := range all {
-		if l.said("msg=started") {
+		if started(l) {
 			l.Process.Kill()
 		}
 	}
