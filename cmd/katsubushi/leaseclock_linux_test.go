@@ -57,11 +57,15 @@ func TestProcessClockAnHourAheadForAMoment(t *testing.T) {
 		return strings.Contains(again.Logged(), "went forward") || strings.Contains(again.Logged(), `"msg":"started"`)
 	})
 	again.Process.Kill()
-	operator := startCommand(t, time.Hour, append([]string{"lease", "release", "2", "-redis", url}, shortLease...)...)
-	await(t, "the operator is answered", operator.HasEnded)
-	if code := operator.ProcessState.ExitCode(); code != exitOK {
-		t.Errorf("lease release: exit code %d", code)
-	}
+	release := append([]string{"lease", "release", "2", "-redis", url}, shortLease...)
+	await(t, "the operator is answered in time", func() bool { // by Redis: a busy machine may not
+		operator := startCommand(t, time.Hour, release...)
+		<-operator.Ended()
+		if code := operator.ProcessState.ExitCode(); code != exitOK && !tooSlow(operator.Logged()) {
+			t.Fatalf("lease release: exit code %d", code)
+		}
+		return operator.ProcessState.ExitCode() == exitOK
+	})
 	step(server.Clock(), -time.Hour)
 
 	var stats redis.Stats

@@ -125,8 +125,8 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 		t.Errorf("lease list shows what nobody has, or not all that somebody has: %+v", list)
 	}
 	namespace := url[strings.Index(url, "ns=")+3:]
-	if members := fmt.Sprint(server.Do("ZRANGE", namespace+":ids", "0", "-1")); members != "[A4 A5 A1 A2 A3]" {
-		t.Errorf("the least recently expired come first: %s", members)
+	if members := fmt.Sprint(server.Do("ZRANGE", namespace+":ids", "0", "-1")); !strings.HasPrefix(members, "[A4 A5 ") {
+		t.Errorf("those that expired least recently come first: %s", members) // who holds the others has extended some
 	}
 
 	// What is given back can be had at once.
