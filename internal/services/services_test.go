@@ -504,8 +504,13 @@ func TestTheOrderOfTheEnd(t *testing.T) {
 		}
 		return err == nil
 	}
-	if !open(grpcAt) || !open(httpAt) {
-		t.Error("not open")
+	c, err := net.Dial("tcp", grpcAt)
+	if err == nil {
+		_, err = c.Read(make([]byte, 1)) // it serves: until then the end finds a port that only listens
+		c.Close()
+	}
+	if err != nil || !open(httpAt) {
+		t.Error("not open:", err)
 	}
 	w.Drain()
 	if open(grpcAt) || !open(httpAt) {
