@@ -48,7 +48,11 @@ func (d *daemon) start() {
 // figure is a number of the daemon's stats.
 func (d *daemon) figure(name string) (n int) {
 	d.t.Helper()
-	conn, err := net.Dial("tcp", d.Addr())
+	network := "tcp"
+	if filepath.IsAbs(d.Addr()) {
+		network = "unix"
+	}
+	conn, err := net.Dial(network, d.Addr())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -82,7 +86,10 @@ func TestDaemon(t *testing.T) {
 	t.Parallel()
 	sock := filepath.Join(t.TempDir(), "s")
 	d := startDaemon(t, "-worker-id", "1", "-generator", "orders sequence start=1", "-generator", "sessions uuid7")
-	startDaemon(t, "-worker-id", "2", "-sock", sock)
+	other := startDaemon(t, "-worker-id", "2", "-sock", sock)
+	for _, d := range []*daemon{d, other} { // until then each has the ids of one tick, and refuses some if it is late
+		childprocess.Until(t, "the first window has begun", func() bool { return d.figure("lane_0_run_ahead_ms") < 500 })
+	}
 	var mu sync.Mutex
 	var seen unique.Set
 	asked := 0
