@@ -7,7 +7,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	rate "github.com/katsubushi/katsubushi/v3/counter/redis/line"
-	"github.com/katsubushi/katsubushi/v3/test/seqsim"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
 
 // The figures of the world of lines, ms, and how many values a daemon reserves: so many that the line is soon reached.
@@ -23,7 +23,7 @@ const (
 // other, or one whose disk is behind; daemons that reserve, and an operator. A world of one kind of loss has another
 // start. It does not change.
 type lines struct {
-	fault   seqsim.Fault
+	mutant  sim.Mutant
 	how     loss
 	now     int64
 	servers [2]lineServer
@@ -68,12 +68,7 @@ type unconfirmed struct {
 
 // Lines returns the world of a way to lose, before the sequence is created.
 func Lines(how loss, mutant string) World {
-	w := &lines{how: how, now: 1e12}
-	for f := seqsim.NoFault; f < seqsim.NumFaults; f++ {
-		if f.String() == mutant {
-			w.fault = f
-		}
-	}
+	w := &lines{mutant: sim.Mutant(mutant), how: how, now: 1e12}
 	w.servers[0] = lineServer{history: w.newHistory(), serves: true, ahead: rate.MaxSkew.Milliseconds()}
 	w.servers[1] = lineServer{history: w.newHistory(), follows: how != Restart, ahead: -rate.MaxSkew.Milliseconds()}
 	return &since{w, w.now}
@@ -238,17 +233,15 @@ func (w *lines) raise(i int, by uint64) {
 		w.wrong = err.Error()
 		return
 	}
-	switch w.fault {
-	case seqsim.RaiseWithoutLine:
+	switch w.mutant {
+	case raiseWithoutLine:
 		r.Base = base
-	case seqsim.RaiseNotSafe:
+	case raiseNotSafe:
 		r.Safe = safe
 	}
 	w.set(i, r)
 	if r.Safe || w.makeSafe(i) {
-		if w.fault != seqsim.RaiseNotSafe {
-			w.floor = max(w.floor, v)
-		}
+		w.floor = max(w.floor, v)
 	}
 }
 
@@ -268,18 +261,18 @@ func (w *lines) lose(serves bool) {
 // reserve is a daemon's.
 func (w *lines) reserve(i int, heard bool) {
 	r, m := *w.servers[i].record, w.moment(i)
-	switch w.fault {
-	case seqsim.NoJump:
+	switch w.mutant {
+	case noJump:
 		r.History = m.History
-	case seqsim.JumpWithoutEps:
+	case jumpWithoutEps:
 		r.Epsilon = 0
-	case seqsim.BeforeSafe:
+	case beforeSafe:
 		r.Safe = true
 	}
 	adopted := r.Adopt(m)
 	r.Epsilon = w.servers[i].record.Epsilon
 	b, err := r.Reserve(m, linePull, w.token())
-	unlimited := w.fault == seqsim.NoCeiling || w.fault == seqsim.RaiseWithoutLine && r.Floor > 0
+	unlimited := w.mutant == noCeiling || w.mutant == raiseWithoutLine && r.Floor > 0
 	if errors.Is(err, rate.ErrCeiling) && unlimited {
 		b, err = r.Record.Reserve(linePull, w.token())
 	}
@@ -293,7 +286,7 @@ func (w *lines) reserve(i int, heard bool) {
 	w.set(i, r)
 	switch {
 	case err != nil:
-	case w.how == TwoMasters && !w.follow(i) && w.fault != seqsim.IgnoreWait: // it does not count
+	case w.how == TwoMasters && !w.follow(i) && w.mutant != ignoreWait: // it does not count
 		if w.back == nil {
 			w.back = &unconfirmed{i, b, w.steps + 1}
 		}
@@ -310,7 +303,7 @@ func (w *lines) takeBack() {
 		return
 	}
 	r := *w.servers[b.server].record
-	if w.fault == seqsim.TakeBackAnyway {
+	if w.mutant == takeBackAnyway {
 		r.Next, r.Token = b.block.Lo, w.token()
 	} else if r.Return(w.moment(b.server), b.block, b.block.Lo, w.token()) != nil {
 		return

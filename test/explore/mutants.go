@@ -45,4 +45,14 @@ const (
 	noClamp        sim.Mutant = "NoClamp"        // a leader's clock counts however far ahead it is
 	followersClock sim.Mutant = "FollowersClock" // another daemon's clock counts, and the median does not
 	ratchet        sim.Mutant = "Ratchet"        // each grant adds its 3 s to the record
+
+	// These are of lines, by the rules of package line.
+	noJump           sim.Mutant = "NoJump"           // R2: a server that was promoted goes on where its record is
+	jumpWithoutEps   sim.Mutant = "JumpWithoutEps"   // R2: the clocks of two servers are taken for one
+	noCeiling        sim.Mutant = "NoCeiling"        // R1
+	ignoreWait       sim.Mutant = "IgnoreWait"       // R3: a grant counts though the replica lacks it
+	beforeSafe       sim.Mutant = "BeforeSafe"       // R4: grants before the definition is where a loss cannot take it
+	raiseWithoutLine sim.Mutant = "RaiseWithoutLine" // R5: what was raised is granted above the line
+	raiseNotSafe     sim.Mutant = "RaiseNotSafe"     // R5: a raise counts although a loss can take it
+	takeBackAnyway   sim.Mutant = "TakeBackAnyway"   // what was not confirmed is taken back whoever has written since
 )

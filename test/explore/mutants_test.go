@@ -96,8 +96,10 @@ var mutants = []mutant{
 	{"lines, two masters", "IgnoreWait", Bound{Faults: 3, Preemptions: 1, Kinds: []Kind{Kill, Breaks}},
 		"7:6.1.0.0.0.0 17:9.1.0.0.0.1 30:1.0.1.0.0.0"},
 	{"lines, two masters", "TakeBackAnyway", Bound{Faults: 2, Preemptions: 1, Kinds: []Kind{Kill, Breaks, Raise}},
-		"12:9.1.0.0.0.0 13:9.1.0.1.0.0 28:12.0.0.1.0.0 29:2.0.1.0.0.0"},
+		"12:9.1.0.0.0.0 13:12.0.0.0.0.0 14:9.1.0.1.0.0 29:12.0.0.1.0.0 30:2.0.1.0.0.0"},
 	{"lines, a fail-over", "BeforeSafe", Bound{Faults: 2}, "0:6.1.0.0.0.0 29:9.1.0.0.0.0"},
 	{"lines, a fail-over", "RaiseWithoutLine", Bound{Faults: 3, Kinds: []Kind{Kill, Breaks, Raise}},
 		"27:13.1.0.0.0.0 29:6.1.0.0.0.0 31:9.1.0.0.0.0"},
+	{"lines, a fail-over", "RaiseNotSafe", Bound{Faults: 3, Kinds: []Kind{Kill, Breaks, Raise}},
+		"29:13.1.0.0.0.1 30:9.1.0.0.0.0 31:12.0.0.0.0.0 32:13.1.0.1.0.0"},
 }
