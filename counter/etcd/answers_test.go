@@ -77,7 +77,11 @@ func answers(t *testing.T, kind string) {
 		},
 		Damage: func() { put(`{"version":1,"next":5}`) },
 		Spoil:  func() { put(`{"version":2}`) },
-		Copy:   func() { put(strings.Replace(record(), cluster, "1234567890abcdef", 1)) },
+		Bad: map[string]func(){
+			"of another sequence": func() { put(strings.ReplaceAll(record(), "orders", "items")) },
+			"floor above next":    func() { put(strings.Replace(record(), `"floor":0`, `"floor":99`, 1)) },
+		},
+		Copy: func() { put(strings.Replace(record(), cluster, "1234567890abcdef", 1)) },
 		Calls: func() string {
 			all := m.Calls()
 			var list []string

@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -37,35 +36,4 @@ func TestConformance(t *testing.T) {
 	}
 	countertest.Run(t, newOpen)
 	countertest.RunTimestamps(t, newOpen)
-}
-
-func TestADamagedRecord(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	for _, c := range []struct {
-		damage string
-		test   func(*testing.T, countertest.Open, func(name string))
-		text   func(t *testing.T) string
-	}{
-		{"garbage", countertest.RunDamaged, func(*testing.T) string { return `{"version":1,"next":5}` }},
-		{"of another sequence", countertest.RunDamaged, func(t *testing.T) string {
-			return m.Get("/katsubushi/" + etcdtest.Namespace(t) + "/seq/items")
-		}},
-		{"floor above next", countertest.RunDamaged, func(t *testing.T) string {
-			text := m.Get("/katsubushi/" + etcdtest.Namespace(t) + "/seq/orders")
-			return strings.Replace(text, `"floor":0`, `"floor":99`, 1)
-		}},
-		{"later version", countertest.RunUnusable, func(*testing.T) string { return `{"version":2}` }},
-	} {
-		t.Run(c.damage, func(t *testing.T) {
-			url := etcdtest.URL(t, m)
-			open := func(t *testing.T) (counter.Store, counter.Admin) {
-				s := open(t, url, patient)
-				return s, s
-			}
-			c.test(t, open, func(name string) {
-				m.Put("/katsubushi/"+etcdtest.Namespace(t)+"/seq/"+name, c.text(t))
-			})
-		})
-	}
 }

@@ -37,6 +37,10 @@ func TestAnswers(t *testing.T) {
 			later := string(durable.Format{Kind: "sequence", Version: "2"}.Append(nil, "anything\n"))
 			put(later + later)
 		},
+		Bad: map[string]func(){
+			"lost content":        func() { put(strings.Repeat("\x00", 8192)) },
+			"of another sequence": func() { put(string(disk.Read("{orders}too.sequence"))) },
+		},
 		Copy: func() {
 			w.machine = "machine-2"
 			if _, err := w.open(t).Raise(ctx, "orders", 30); err != nil {

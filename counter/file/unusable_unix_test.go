@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 )
 
@@ -19,20 +18,26 @@ func TestARecordThatMustNotBeWrittenOver(t *testing.T) {
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 		"FIFO":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"link":      func(path string) error { return os.Symlink("items.sequence", path) },
-		"later version": func(path string) error {
-			later := durable.Format{Kind: "sequence", Version: "2"}
-			return os.WriteFile(path, later.Append(later.Append(nil, "name orders\n"), "name orders\n"), 0o600)
-		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			dir := t.TempDir()
-			countertest.RunUnusable(t, openIn(dir), func(name string) {
-				path := filepath.Join(dir, name+".sequence")
-				if err := errors.Join(os.Remove(path), put(path)); err != nil {
-					t.Fatal(err)
-				}
-			})
-		})
+		dir := t.TempDir()
+		s, admin := openIn(dir)(t)
+		countertest.Define(t, s, "orders", "items")
+		path := filepath.Join(dir, "orders.sequence")
+		if err := errors.Join(os.Remove(path), put(path)); err != nil {
+			t.Fatal(err)
+		}
+		newcomer, _ := openIn(dir)(t)
+		for _, s := range []counter.Store{s, newcomer} {
+			_, err1 := s.Define(ctx, counter.Sequence("orders"))
+			_, err2 := s.Reserve(ctx, "orders", 1)
+			_, err3 := admin.Revive(ctx, counter.Sequence("orders"), 1001)
+			for _, err := range []error{err1, err2, err3} {
+				countertest.Refused(t, err, counter.ErrUnusable)
+			}
+			if list, err := admin.List(ctx); err != nil || len(list) != 2 {
+				t.Errorf("%s: %+v, %v", what, list, err)
+			}
+		}
 	}
 }
 

@@ -69,7 +69,11 @@ func answers(t *testing.T, kind string, replicas int) {
 		},
 		Damage: func() { put("1 name=orders start=1") },
 		Spoil:  func() { put("2 name=orders") },
-		Copy:   func() { put(strings.Replace(record(), r.Info("run_id"), strings.Repeat("1", 40), 1)) },
+		Bad: map[string]func(){
+			"of another sequence": func() { put(strings.Replace(record(), "name=orders", "name=items", 1)) },
+			"empty":               func() { r.Do("HSET", key, "=orders", "") },
+		},
+		Copy: func() { put(strings.Replace(record(), r.Info("run_id"), strings.Repeat("1", 40), 1)) },
 		Calls: func() string {
 			var list []string
 			for _, m := range commands.FindAllStringSubmatch(fmt.Sprint(r.Do("INFO", "commandstats")), -1) {

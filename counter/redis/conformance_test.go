@@ -91,27 +91,3 @@ func (s refusing) Retire(ctx context.Context, name string) (counter.Record, erro
 	r, err := s.Store.Retire(ctx, name)
 	return s.plain(r), err
 }
-
-func TestADamagedRecord(t *testing.T) {
-	r := redistest.Start(t, durable...)
-	for damage, text := range map[string]string{
-		"truncated": "1 name=orders start=1", "empty": "", "later": "2 name=orders", "of another": "",
-	} {
-		t.Run(damage, func(t *testing.T) {
-			c := Config{URL: "redis://" + r.Addr() + "/0?ns=" + redistest.Namespace(t), Operator: true, anyMax: true}
-			open := func(t *testing.T) (counter.Store, counter.Admin) { return open(t, c), open(t, c) }
-			test := countertest.RunDamaged
-			if damage == "later" {
-				test = countertest.RunUnusable
-			}
-			test(t, open, func(name string) {
-				key := redistest.Namespace(t) + ":sequences"
-				if damage == "of another" {
-					text = r.Do("HGET", key, "=items").(string)
-				}
-				r.Do("HSET", key, "="+name, text)
-				r.Do("HSET", key, "changes", "another") // as if the daemons had been told
-			})
-		})
-	}
-}

@@ -100,7 +100,7 @@ func answers(t *testing.T, db database, kind, url string) {
 		}
 	}
 	set := func(what string) func() {
-		return func() { db.Do(t, "UPDATE "+table+" SET "+what) }
+		return func() { db.Do(t, fmt.Sprintf("UPDATE %s SET %s WHERE %s = 'orders'", table, what, columns[0])) }
 	}
 	subject := countertest.Subject{
 		Kind: kind, Definition: d, Wrong: wrong, Record: record, Put: put,
@@ -116,6 +116,11 @@ func answers(t *testing.T, db database, kind, url string) {
 		subject.Copy = set("max_id = -1")
 	} else {
 		subject.Damage, subject.Copy = set("next_value = 4"), set("history = 'another'")
+		subject.Bad = map[string]func(){}
+		for _, what := range []string{"next_value = -5", "max_value = 20000000000000000000", "token = ''",
+			"floor_value = next_value + 1"} {
+			subject.Bad[what] = set(what)
+		}
 		s := opened(url, true)
 		if _, err := s.List(bg); err != nil {
 			t.Fatal(err)

@@ -73,23 +73,3 @@ func TestStore(t *testing.T) {
 		})
 	})
 }
-
-func TestADamagedRecord(t *testing.T) {
-	both(t, func(t *testing.T, db database) {
-		for _, set := range []string{
-			"next_value = 4", "next_value = -5", "max_value = 20000000000000000000", "token = ''",
-			"floor_value = next_value + 1",
-		} {
-			t.Run(set, func(t *testing.T) {
-				url := db.table(t)
-				open := func(t *testing.T) (counter.Store, counter.Admin) {
-					s := open(t, url)
-					return s, s
-				}
-				countertest.RunDamaged(t, open, func(name string) {
-					db.Do(t, "UPDATE "+nameOf(url)+" SET "+set+", revision = revision + 1 WHERE name = '"+name+"'")
-				})
-			})
-		}
-	})
-}

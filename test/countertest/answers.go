@@ -34,6 +34,7 @@ type Subject struct {
 	Put        func(text string)       // makes it what Record once returned; empty = nothing
 	Damage     func()
 	Spoil      func()            // puts a record there that must not be written over; nil = there is none
+	Bad        map[string]func() // other ways to make it one that cannot be read
 	Copy       func()            // makes it one that another machine or server wrote; nil = no store can tell
 	Calls      func() string     // the calls that the store's server or disk got since Calls was called last
 	Words      map[string]string // texts that differ from run to run, and what stands for them
@@ -315,6 +316,11 @@ func (a *answers) faults() {
 	_, err = made.Define(bg, a.s.Definition)
 	a.say("deleted: define by another operator", "", err)
 	a.all("made again", daemon, true)
+	for _, what := range slices.Sorted(maps.Keys(a.s.Bad)) {
+		a.anew()
+		a.s.Bad[what]()
+		a.all(what, a.open(true), true)
+	}
 	for _, c := range []struct {
 		what string
 		do   func()
@@ -325,26 +331,52 @@ func (a *answers) faults() {
 	}
 }
 
-// broken makes the record another one under a daemon.
-func (a *answers) broken(what string, do func()) {
+// anew defines the sequence and another one, and has a daemon reserve and ask for changes.
+func (a *answers) anew() (daemon client, since string) {
 	a.s.Put("")
-	made, daemon := a.open(true), a.open(false)
+	made, daemon, other := a.open(true), a.open(false), a.s.Definition
+	other.Name = second
 	_, err1 := made.Define(bg, a.s.Definition)
-	_, err2 := daemon.Reserve(bg, "orders", 10)
-	if err := cmp.Or(err1, err2); err != nil {
+	_, err2 := made.Define(bg, other)
+	_, err3 := daemon.Reserve(bg, "orders", 10)
+	since, _, err4 := daemon.Changes(bg, "")
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		a.t.Fatal(err)
 	}
+	return daemon, since
+}
+
+// broken makes the record another one under a daemon.
+func (a *answers) broken(what string, do func()) {
+	daemon, since := a.anew()
 	do()
 	operator := a.open(true)
 	a.all(what, operator, true)
 	a.all(what+", a daemon that ran", daemon, true)
 	r, err := operator.Raise(bg, "orders", 300)
 	a.say(what+": raised", shown(r), err)
+	if err != nil {
+		_, err = operator.Retire(bg, "orders")
+		a.say(what+": retired", "", err)
+	}
+	wrong := a.s.Definition
+	wrong.Offset = wrong.Step + 1
+	_, err = operator.Revive(bg, wrong, 400)
+	a.say(what+": revived with a wrong definition", "", err)
 	r, err = operator.Revive(bg, a.s.Definition, 400)
 	a.say(what+": revived", shown(r), err)
+	_, told, _ := daemon.Changes(bg, since)
+	for _, r := range told {
+		a.say(what+": then a daemon is told of "+r.Name, shown(r), r.Fault)
+	}
 	b, err := daemon.Reserve(bg, "orders", 1)
 	a.say(what+": reserve after that", block(b), err)
+	b, err = daemon.Reserve(bg, second, 1)
+	a.say(what+": reserve of another sequence", block(b), err)
 }
+
+// second is the name of another sequence, which an election puts into the same group.
+const second = "{orders}too"
 
 // compare compares with testdata, or writes it.
 func (a *answers) compare() {

@@ -34,10 +34,14 @@ func (d *Database) Forget(name string) {
 
 // Damage makes a record one that cannot be read.
 func (d *Database) Damage(name string) {
+	d.Spoil(name, counter.Damaged(name, "sequence "+name, errors.New("nonsense")))
+}
+
+// Spoil is Damage for any reason.
+func (d *Database) Spoil(name string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fault := counter.Damaged(name, "sequence "+name, errors.New("nonsense"))
-	d.records[name] = ledger.Found{Name: name, Fault: fault, Version: "damaged"}
+	d.records[name] = ledger.Found{Name: name, Fault: why, Version: "damaged"}
 	d.changes++
 }
 
