@@ -1,10 +1,12 @@
 package file_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -21,7 +23,7 @@ func TestAnswers(t *testing.T) {
 	rate, refuse := d, d
 	rate.Rate, refuse.RefuseLoss = 5, true
 	put := func(text string) {
-		if text == "" {
+		if disk.Fault = nil; text == "" {
 			_ = disk.Remove("orders.sequence")
 			return
 		}
@@ -38,7 +40,15 @@ func TestAnswers(t *testing.T) {
 			put(later + later)
 		},
 		Bad: map[string]func(){
-			"lost content":        func() { put(strings.Repeat("\x00", 8192)) },
+			"lost content": func() { put(strings.Repeat("\x00", 8192)) },
+			"a bad block": func() {
+				disk.Fault = func(op string) error {
+					if op == "read orders.sequence" {
+						return syscall.EIO
+					}
+					return nil
+				}
+			},
 			"of another sequence": func() { put(string(disk.Read("{orders}too.sequence"))) },
 		},
 		Copy: func() {
@@ -76,8 +86,14 @@ func TestAnswers(t *testing.T) {
 			}
 			_, err := a.Reserve(ctx, "strict", 1)
 			say("strict: reserve without the lock's file", "", err)
+			_, err = b.Raise(ctx, "strict", 150)
+			say("strict: raise by an operator", "", err)
+			for i, s := range []*file.Store{b, w.open(t)} { // each ends before the next one
+				block, err := s.Reserve(ctx, "strict", 1)
+				say(fmt.Sprint("strict: reserve alone ", i), block.Lo, cmp.Or(err, s.Close()))
+			}
 			disk.Write("ORDERS.sequence", []byte(record()))
-			_, err = a.Show(ctx, "ORDERS")
+			_, err = w.open(t).Show(ctx, "ORDERS")
 			say("another case", "", err)
 		},
 	})

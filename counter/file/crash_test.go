@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +32,7 @@ type world struct {
 	had     map[uint64]bool // values that somebody has
 	defined bool            // Define has returned without an error
 	floor   uint64          // of a Raise that returned without an error
+	most    uint64          // of timestamps: the largest position that a term had, which did not give it back
 }
 
 func newWorld() *world {
@@ -69,7 +72,7 @@ func (w *world) grant(t *testing.T, when string, b counter.Block) {
 
 // A life is what a daemon does with a sequence, and an operator and another daemon beside it. It goes on
 // until an operation fails with errPower, and tolerates other errors.
-func (w *world) life(t *testing.T, when string) (done bool) {
+func (w *world) life(t *testing.T, when string) {
 	var s, other *file.Store
 	for _, p := range []**file.Store{&s, &other} {
 		var err error
@@ -78,11 +81,8 @@ func (w *world) life(t *testing.T, when string) (done bool) {
 				break
 			}
 		}
-		if dead(t, err) {
-			return false
-		}
-		if err != nil {
-			return true
+		if dead(t, err) || err != nil {
+			return
 		}
 		defer (*p).Close()
 	}
@@ -107,14 +107,13 @@ func (w *world) life(t *testing.T, when string) (done bool) {
 		for range 2 {
 			err := step()
 			if dead(t, err) {
-				return false
+				return
 			}
 			if err == nil {
 				break
 			}
 		}
 	}
-	return true
 }
 
 func dead(t *testing.T, err error) bool {
@@ -165,11 +164,7 @@ func (w *world) givesBack(t *testing.T, when string, s *file.Store) error {
 func (w *world) next(t *testing.T, disk *crashdisk.Disk, when string) {
 	t.Helper()
 	after := *w
-	after.had = map[uint64]bool{}
-	for v := range w.had {
-		after.had[v] = true
-	}
-	after.disk = disk
+	after.had, after.disk = maps.Clone(w.had), disk
 	s, err := file.Open(after.config())
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)
@@ -186,66 +181,65 @@ func (w *world) next(t *testing.T, disk *crashdisk.Disk, when string) {
 	}
 }
 
-// The power is cut before every single operation, and every way in which the unsynced may have been lost
-// is looked at; also where the disk has no room for new files.
-func TestPowerCutAnywhere(t *testing.T) {
-	for _, full := range []bool{false, true} {
-		cuts := 0
-		for at := 0; ; at++ {
-			w, n := newWorld(), 0
-			when := fmt.Sprintf("power cut after %d operations, full disk %v", at, full)
-			disk := &crashdisk.Disk{}
-			disk.Fault = func(op string) error {
-				if n++; n > at {
-					return errPower
-				}
-				if full && w.defined && strings.HasPrefix(op, "write orders.sequence.tmp") {
-					return syscall.ENOSPC
-				}
-				return nil
-			}
-			w.disk = disk
-			done := w.life(t, when)
-			disk.Fault = nil
-			for seed := range uint64(10) {
-				w.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))), fmt.Sprintf("%s, seed %d", when, seed))
-				cuts++
-			}
-			w.next(t, disk.Kill(), "killed, no "+when)
-			if done {
-				break
-			}
+// faults are what may go wrong from the operation with the number at on, of which n is one.
+var faults = map[string]func(w *world, op string, n, at int) error{
+	"power cut": func(_ *world, _ string, n, at int) error {
+		if n > at {
+			return errPower
 		}
-		t.Logf("%d power cuts", cuts)
+		return nil
+	},
+	"power cut, full disk": func(w *world, op string, n, at int) error {
+		switch {
+		case n > at:
+			return errPower
+		case w.defined && strings.HasPrefix(op, "write orders.sequence.tmp"):
+			return syscall.ENOSPC
+		}
+		return nil
+	},
+	"an error": errorsOf(1), "3 errors": errorsOf(3), "errors from then on": errorsOf(1000),
+}
+
+func errorsOf(length int) func(w *world, op string, n, at int) error {
+	return func(_ *world, _ string, n, at int) error {
+		if n > at && n <= at+length {
+			return syscall.EIO
+		}
+		return nil
 	}
 }
 
-// Every single operation fails once, or for a while, or from then on; the power is cut at the end.
-func TestErrorAnywhere(t *testing.T) {
-	for _, length := range []int{1, 3, 1000} {
-		for at := 0; ; at++ {
-			w, n := newWorld(), 0
-			when := fmt.Sprintf("%d errors after %d operations", length, at)
-			disk := &crashdisk.Disk{}
-			disk.Fault = func(string) error {
-				if n++; n > at && n <= at+length {
-					return syscall.EIO
-				}
-				return nil
+// anywhere lets each fault begin at every single operation of a life, and looks then at every way in which the unsynced
+// may have been lost.
+func anywhere(t *testing.T, life func(*world, *testing.T, string),
+	next func(*world, *testing.T, *crashdisk.Disk, string), kinds ...string) {
+	for _, what := range kinds {
+		fault, disks := faults[what], 0
+		for at, over := 0, false; !over; at++ {
+			w, n, disk := newWorld(), 0, &crashdisk.Disk{}
+			when := fmt.Sprintf("%s after %d operations", what, at)
+			disk.Fault = func(op string) error {
+				n++
+				return fault(w, op, n, at)
 			}
 			w.disk = disk
-			w.life(t, when)
-			disk.Fault = nil
-			for seed := range uint64(5) {
-				w.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))), fmt.Sprintf("%s, seed %d", when, seed))
+			life(w, t, when)
+			over, disk.Fault = n <= at, nil
+			for seed := range uint64(7) {
+				next(w, t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))), fmt.Sprintf("%s, seed %d", when, seed))
 			}
-			w.next(t, disk.Kill(), when)
-			if n <= at {
-				t.Logf("%d operations", n)
-				break
-			}
+			next(w, t, disk.Kill(), "killed, no "+when)
+			disks += 8
+		}
+		if t.Logf("%s: %d disks", what, disks); disks < 500 {
+			t.Error("too few")
 		}
 	}
+}
+
+func TestFaultAnywhere(t *testing.T) {
+	anywhere(t, (*world).life, (*world).next, slices.Collect(maps.Keys(faults))...)
 }
 
 // Errors, full disks and power cuts at random, life after life on the same disk.

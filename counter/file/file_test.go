@@ -1,7 +1,6 @@
 package file_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
 	"github.com/katsubushi/katsubushi/v3/test/mount"
 )
@@ -212,35 +212,6 @@ func TestOverwritesOnlyItsOwnFile(t *testing.T) {
 	}
 }
 
-func TestStrict(t *testing.T) {
-	w := newWorld()
-	a, b := w.open(t), w.open(t)
-	d := odd
-	d.Strict = true
-	for _, s := range []*file.Store{a, b} {
-		if _, err := s.Define(ctx, d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reserve(t, a, 1, 101, 101)
-	if got, err := b.Reserve(ctx, d.Name, 1); !errors.Is(err, durable.ErrInUse) || counter.Certain(err) ||
-		!strings.Contains(err.Error(), "order=strict: another process issues") {
-		t.Errorf("beside another: %+v, %v", got, err)
-	}
-	if _, err := b.Raise(ctx, d.Name, 150); err != nil { // an operator may
-		t.Fatal(err)
-	}
-	reserve(t, a, 1, 151, 151)
-	a.Close()
-	reserve(t, b, 1, 153, 153)
-	if err := w.disk.(*crashdisk.Disk).Remove("orders.strict"); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := b.Reserve(ctx, d.Name, 1); err == nil || !strings.Contains(err.Error(), "orders.strict was deleted") {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 func TestTmpfsIsRefused(t *testing.T) {
 	dir := mount.Small(t, "64k")
 	if _, err := file.Open(file.Config{Dir: dir}); !errors.Is(err, durable.ErrFileSystem) ||
@@ -304,65 +275,49 @@ func TestFullDisk(t *testing.T) {
 // A stalled disk answers nothing about one file until the gate is opened.
 type stalled struct {
 	*crashdisk.Disk
-	file string
 	gate chan struct{}
 }
 
 func (d *stalled) Open(path string, create bool) (durable.File, error) {
-	if filepath.Base(path) == d.file {
+	if filepath.Base(path) == "orders.lock" {
 		<-d.gate
 	}
 	return d.Disk.Open(path, create)
 }
 
-// Calls return when their context ends, those for other sequences go on, and what was under way is no
-// block that anybody could get again.
+// Calls return when their context ends, more of them than may ask the disk at once too. Those for other sequences go
+// on, and what was under way is no block that anybody could get again. The end does not wait.
 func TestStalledDisk(t *testing.T) {
-	w := newWorld()
-	var mu sync.Mutex
-	d := &stalled{Disk: &crashdisk.Disk{}, gate: make(chan struct{}), file: "orders.lock"}
-	w.disk = d
-	c := w.config()
-	token := c.Token
-	c.Token = func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return token()
-	}
-	s, err := file.Open(c)
+	disk := &crashdisk.Disk{}
+	s, err := file.Open(file.Config{Dir: "/sequences", Disk: disk})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.file = "" // not yet
 	define(t, s)
-	other := odd
-	other.Name = "items"
-	if _, err := s.Define(ctx, other); err != nil {
+	d := &stalled{Disk: disk, gate: make(chan struct{})}
+	if s, err = file.Open(file.Config{Dir: "/sequences", Disk: d}); err != nil {
 		t.Fatal(err)
 	}
-	d.file = "orders.lock"
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range 40 {
 		wg.Go(func() {
-			if b, err := s.Reserve(short, odd.Name, 10); !errors.Is(err, context.DeadlineExceeded) || counter.Certain(err) ||
-				!strings.Contains(err.Error(), "does not answer") {
-				t.Errorf("%+v, %v", b, err)
+			_, err := s.Reserve(short, odd.Name, 10)
+			if countertest.Refused(t, err, context.DeadlineExceeded, "does not answer"); counter.Certain(err) {
+				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if b, err := s.Reserve(ctx, other.Name, 10); err != nil || b.Lo != 101 {
-		t.Errorf("another sequence: %+v, %v", b, err)
-	}
+	countertest.Define(t, s, "items")
 	close(d.gate)
 	reserve(t, s, 10, 101, 119) // nobody waited any more for what was under way, so it granted nothing
-	d.gate, d.file = make(chan struct{}), "orders.lock"
+	d.gate = make(chan struct{})
 	if b, err := s.Reserve(short, odd.Name, 10); err == nil {
 		t.Errorf("%+v", b)
 	}
-	if err := s.Close(); err != nil { // it does not wait
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	close(d.gate)
@@ -404,56 +359,6 @@ func TestChangesThatWereNotAnnounced(t *testing.T) {
 	}
 }
 
-// A bad block: the record is there and cannot be read. Nothing is made in its place, and the others go on.
-func TestARecordThatCannotBeRead(t *testing.T) {
-	w, disk := newWorld(), &crashdisk.Disk{}
-	w.disk = disk
-	s := w.open(t)
-	define(t, s)
-	items := odd
-	items.Name = "items"
-	if _, err := s.Define(ctx, items); err != nil {
-		t.Fatal(err)
-	}
-	reserved, err := s.Reserve(ctx, odd.Name, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := disk.Read("orders.sequence")
-	disk.Fault = func(op string) error {
-		if op == "read orders.sequence" {
-			return syscall.EIO
-		}
-		return nil
-	}
-	for who, s := range map[string]*file.Store{"who ran": s, "a newcomer": w.open(t)} {
-		_, defined := s.Define(ctx, odd)
-		_, granted := s.Reserve(ctx, odd.Name, 1)
-		_, raised := s.Raise(ctx, odd.Name, 900)
-		_, revived := s.Revive(ctx, odd, 900)
-		for _, err := range []error{defined, granted, raised, revived} {
-			if !errors.Is(err, syscall.EIO) || counter.Certain(err) { // it may be read the next time
-				t.Errorf("%s: %v", who, err)
-			}
-		}
-		_, list, err := s.Changes(ctx, "")
-		if err != nil || len(list) != 2 || list[0].Fault != nil || list[1].Name != odd.Name ||
-			!errors.Is(list[1].Fault, syscall.EIO) {
-			t.Errorf("%s: %+v, %v", who, list, err)
-		}
-		if _, err := s.Reserve(ctx, items.Name, 1); err != nil {
-			t.Errorf("%s, of another sequence: %v", who, err)
-		}
-	}
-	disk.Fault = nil
-	if !bytes.Equal(disk.Read("orders.sequence"), before) {
-		t.Error("the record was written over")
-	}
-	if b, err := s.Reserve(ctx, odd.Name, 1); err != nil || b.Lo != reserved.Hi+odd.Step {
-		t.Errorf("when it can be read again: %+v, %v after %+v", b, err, reserved)
-	}
-}
-
 // A directory that nobody has made yet is empty.
 func TestNoDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sequences")
@@ -472,35 +377,5 @@ func TestNoDirectory(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("asking made it: %v", err)
-	}
-}
-
-// A record that cannot be read is a change: it is told once, and again when it differs.
-func TestUnreadableRecordsAreTold(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
-	w.disk = disk
-	define(t, w.open(t))
-	s := w.open(t)
-	since, list, err := s.Changes(ctx, "")
-	if err != nil || len(list) != 1 || list[0].Fault != nil {
-		t.Fatal(list, err)
-	}
-	disk.Fault = func(op string) error {
-		if op == "open orders.sequence" {
-			return syscall.EACCES
-		}
-		return nil
-	}
-	for told := range 2 {
-		since, list, err = file.Later(s, time.Minute).Changes(ctx, since)
-		if err != nil || len(list) != 1-told || told == 0 && !errors.Is(list[0].Fault, syscall.EACCES) {
-			t.Fatal(list, err)
-		}
-	}
-	disk.Fault = nil
-	_, list, err = file.Later(s, time.Minute).Changes(ctx, since)
-	if err != nil || len(list) != 1 || list[0].Fault != nil {
-		t.Error("readable again:", list, err)
 	}
 }

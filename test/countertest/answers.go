@@ -319,7 +319,9 @@ func (a *answers) faults() {
 	for _, what := range slices.Sorted(maps.Keys(a.s.Bad)) {
 		a.anew()
 		a.s.Bad[what]()
+		before := a.s.Record()
 		a.all(what, a.open(true), true)
+		a.say(what+": nothing is written over it", a.s.Record() == before, nil)
 	}
 	for _, c := range []struct {
 		what string
