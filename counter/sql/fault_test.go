@@ -45,54 +45,6 @@ func foreign(t testing.TB, s *Store, words ...string) {
 	countertest.Refused(t, err, counter.ErrForeign, words...)
 }
 
-// What is wrong with a server is named.
-func TestFaultsAreNamed(t *testing.T) {
-	both(t, func(t *testing.T, db database) {
-		url := db.table(t)
-		s := open(t, url)
-		define(t, s)
-		list := func(url string) error {
-			_, err := open(t, url).List(bg)
-			return err
-		}
-		other := strings.Replace(url, "table=", "table=no_", 1)
-		err := list(other)
-		says(t, err, "there is no such table", "CREATE TABLE "+nameOf(other))
-		_, statement, _ := strings.Cut(err.Error(), "This makes it:\n")
-		db.Do(t, statement)
-		if err := list(other); err != nil {
-			t.Error(err)
-		}
-		says(t, list(strings.Replace(url, "?socket", "_none?socket", 1)), "there is no such database")
-		db.Do(t, "ALTER TABLE "+nameOf(other)+" DROP COLUMN token")
-		says(t, list(other), "not one that this version made")
-		volatile := map[string]string{"PostgreSQL": "SET UNLOGGED", "MySQL": "ENGINE=MyISAM"}
-		db.Do(t, "ALTER TABLE "+nameOf(other)+" ADD token varchar(64)")
-		db.Do(t, "ALTER TABLE "+nameOf(other)+" "+volatile[s.d.t.kind.name])
-		_, err = open(t, other).Define(bg, counter.Sequence("orders"))
-		says(t, err, "does not survive a crash")
-
-		safe, err := Open(Config{URL: url}) // the server of the tests does not sync
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer safe.Close()
-		_, err = safe.Reserve(bg, "orders", 1)
-		says(t, err, "may lose what it has committed", "-state-any-disk")
-
-		missing := strings.Replace(strings.Replace(url, db.Socket, "/nowhere", 1), "mysqld.sock", "", 1)
-		if err := list(missing); !errors.Is(err, counter.ErrUnavailable) {
-			t.Error(err)
-		}
-		if _, err := s.Define(bg,
-			counter.Definition{Name: "x", Start: 1, Step: 1, Offset: 1, Max: 9, Strict: true}); !errors.Is(err,
-			counter.ErrOrder) {
-			t.Error(err)
-		}
-		reserve(t, s, 1)
-	})
-}
-
 // Logins with a password from a file, which is read for each connection and shown nowhere.
 func TestPassword(t *testing.T) {
 	both(t, func(t *testing.T, db database) {

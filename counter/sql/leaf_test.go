@@ -137,57 +137,6 @@ func TestSharedWithLeaf(t *testing.T) {
 	})
 }
 
-// What the row allows, and what it does not.
-func TestLeafDefinitions(t *testing.T) {
-	both(t, func(t *testing.T, db database) {
-		url := db.leafTable(t, "")
-		daemon, operator := open(t, url), operate(t, url)
-		_, err := daemon.Define(bg, counter.Sequence("orders"))
-		says(t, err, "daemons make no rows", "`katsubushi name create 'orders sequence start=N'`")
-		if !errors.Is(err, counter.ErrUnknown) {
-			t.Error(err)
-		}
-		odd := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: counter.MaxValue}
-		short := counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: 1000}
-		for _, d := range []counter.Definition{odd, short} {
-			_, err := operator.Define(bg, d)
-			says(t, err, "no columns for step=, offset= and max=")
-		}
-		made := counter.Sequence("orders")
-		made.Start, made.Batch = 700, 50
-		if r, err := operator.Define(bg, made); err != nil || r.Definition != made || r.Next != 700 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if got := db.Do(t,
-			"SELECT max_id + 1, step FROM "+nameOf(url)); strings.Join(strings.FieldsFunc(got, func(r rune) bool {
-			return r == '|' || r == '\t'
-		}), " ") != "701 50" {
-			t.Error(got)
-		}
-		for start, same := range map[uint64]bool{1: true, 700: true, 701: false} {
-			d := counter.Sequence("orders")
-			d.Start = start
-			if r, err := daemon.Define(bg, d); err != nil || r.Same(d) != same {
-				t.Errorf("start=%d: %+v, %v", start, r, err)
-			}
-		}
-		for _, d := range []counter.Definition{odd, short} {
-			if r, err := daemon.Define(bg, d); err != nil || r.Same(d) {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}
-		reserve(t, daemon, 700)
-		if _, err := operator.Retire(bg, "orders"); !errors.Is(err, ErrNoRetire) || counter.Certain(err) {
-			t.Error(err)
-		}
-		missing := strings.Replace(url, "table=", "table=no_", 1)
-		_, err = open(t, missing).List(bg)
-		says(t, err, "one that Leaf has made")
-		_, err = open(t, strings.Replace(url, "layout=leaf&", "", 1)).List(bg)
-		says(t, err, "nor Leaf's with ?layout=leaf")
-	})
-}
-
 // Values that max_id may have, up to the last one. Near 2^53 a floating-point number takes neighbours for
 // the same.
 func TestLeafValues(t *testing.T) {

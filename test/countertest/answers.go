@@ -86,6 +86,7 @@ func (a *answers) err(_ any, err error) error { return err }
 var (
 	random = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
 	filler = regexp.MustCompile(`\n{9,}`)
+	column = regexp.MustCompile(`at column \d+`) // of a statement, so it depends on how long the table's name is
 	kinds  = map[string]error{
 		"unknown": counter.ErrUnknown, "ended": counter.ErrEnded, "retired": counter.ErrRetired,
 		"foreign": counter.ErrForeign, "damaged": counter.ErrDamaged, "unusable": counter.ErrUnusable,
@@ -127,6 +128,7 @@ func (a *answers) text(answer any, err error) string {
 		return fmt.Sprint("TOKEN", a.tokens[token])
 	})
 	text = filler.ReplaceAllStringFunc(text, func(lines string) string { return fmt.Sprintf("\n(and %d)", len(lines)-1) })
+	text = column.ReplaceAllString(text, "at column N")
 	return strings.NewReplacer("\n", `\n`, "\x00", `\0`).Replace(text)
 }
 
