@@ -12,78 +12,47 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 )
 
-// What a store says of records that are not there, were lost, made again or set back, until Raise is above all that
-// this process was granted.
-func TestWords(t *testing.T) {
+// A record that was set back is refused until Raise is above all that this process was granted. The answers have the
+// Words; these are their edges.
+func TestSetBack(t *testing.T) {
 	f := newFake()
 	if err := failed(f.open(ledger.Traits{}).Show(bg, "orders")); err != counter.ErrUnknown {
 		t.Errorf("without words: %v", err)
 	}
 	s := f.open(ledger.Traits{Words: words})
-	_, err := s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrUnknown, ": unknown orders at @orders, next 0, granted 0, least 0")
 	define(t, s)
 	reserve(t, s, 1)
-	old, _ := s.Show(bg, "orders")
-	b := reserve(t, s, 11)
-	f.db.SetBack(old)
-	for _, call := range []func() error{
-		func() error { return failed(s.Reserve(bg, "orders", 1)) },
-		func() error { return failed(s.Show(bg, "orders")) },
-		func() error { return failed(s.Define(bg, counter.Sequence("orders"))) },
-		func() error { return s.Return(bg, "orders", b, 15) },
-		func() error {
-			list, _ := s.List(bg)
-			return list[0].Fault
-		},
-		func() error {
-			_, list, _ := s.Changes(bg, "")
-			return list[0].Fault
-		},
-	} {
-		refused(t, call(), counter.ErrForeign, ": set back orders at @orders, next 11, granted 20, least 21")
-	}
-	edge := old
+	edge, _ := s.Show(bg, "orders")
+	reserve(t, s, 11)
 	edge.Next = 20
 	f.db.SetBack(edge) // by one value
-	_, err = s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrForeign, "set back orders at @orders, next 20, granted 20")
-	f.db.SetBack(old)
+	refused(t, failed(s.Reserve(bg, "orders", 1)), counter.ErrForeign, "set back orders at @orders, next 20, granted 20")
 	if _, err := f.open(ledger.Traits{}).Show(bg, "orders"); err != nil {
 		t.Error("another process cannot know:", err)
 	}
-	for _, v := range []uint64{20, 21} {
-		if _, err := s.Raise(bg, "orders", v); err != nil {
+	for i, want := range []error{counter.ErrForeign, nil} {
+		if _, err := s.Raise(bg, "orders", uint64(20+i)); err != nil {
 			t.Fatal(err)
 		}
-		if v == 20 {
-			_, err = s.Reserve(bg, "orders", 1)
-			refused(t, err, counter.ErrForeign)
+		if err := failed(s.Show(bg, "orders")); !errors.Is(err, want) {
+			t.Errorf("raised to %d: %v", 20+i, err)
 		}
 	}
 	reserve(t, s, 21)
+	edge.Max = 30
+	f.db.SetBack(edge)
+	refused(t, failed(s.Reserve(bg, "orders", 1)), counter.ErrForeign, "granted 30, least 30")
+	edge.Next = 31
+	f.db.SetBack(edge)
+	f.edit = func(found *ledger.Found) { found.Foreign = "copied, least {LEAST}" }
+	refused(t, failed(s.Reserve(bg, "orders", 1)), counter.ErrForeign, "copied, least 30")
+	f.edit = nil
 	f.db.Forget("orders")
-	for _, call := range []func() error{
-		func() error { return failed(s.Reserve(bg, "orders", 1)) },
-		func() error { return failed(s.Raise(bg, "orders", 1)) },
-		func() error { return failed(s.Show(bg, "orders")) },
-		func() error { return failed(s.Define(bg, counter.Sequence("orders"))) },
-		func() error { return failed(s.Revive(bg, counter.Sequence("orders"), 1)) },
-		func() error { return s.Return(bg, "orders", b, 15) },
-	} {
-		refused(t, call(), counter.ErrForeign, ": lost orders at @orders, next 0, granted 30, least 31")
-	}
 	anew := f.open(ledger.Traits{Anew: true})
 	define(t, anew)
 	reserve(t, anew, 1)
 	f.db.Forget("orders")
-	_, err = anew.Define(bg, counter.Sequence("orders"))
-	refused(t, err, counter.ErrForeign) // it is made, and says less than this process was granted
-	short := counter.Sequence("orders")
-	short.Max = 30
-	f.db.SetBack(counter.NewRecord(short, "short"))
-	_, err = s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrForeign, "granted 30, least 30")
+	refused(t, failed(anew.Define(bg, counter.Sequence("orders"))), counter.ErrForeign) // it is made, and says less
 }
 
 // A record that was made again is refused, also by a process that was granted nothing; and so is one that came after
@@ -146,27 +115,6 @@ func TestBirthsAndDoubts(t *testing.T) {
 	}
 	reserve(t, early, 5)
 	reserve(t, early, 15)
-}
-
-// A record of another place is refused until Raise.
-func TestForeign(t *testing.T) {
-	f := newFake()
-	s := f.open(ledger.Traits{Words: words})
-	define(t, s)
-	b := reserve(t, s, 1)
-	f.edit = func(found *ledger.Found) { found.Foreign = "copied {NAME}, next {NEXT}, least {LEAST}" }
-	_, err := s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrForeign, ": copied orders, next 11, least 11")
-	refused(t, s.Return(bg, "orders", b, 5), counter.ErrForeign)
-	old, _ := s.Show(bg, "orders")
-	old.Next = 3
-	f.db.SetBack(old)
-	_, err = s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrForeign, "next 3, least 11")
-	old.Next = counter.MaxValue + 1
-	f.db.SetBack(old)
-	_, err = s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrForeign, fmt.Sprint("least ", uint64(counter.MaxValue)))
 }
 
 // Answers are lost after the store has carried out what was asked.
