@@ -101,6 +101,10 @@ func answers(t *testing.T, kind string) {
 				m.Put("/katsubushi/copy/seq/orders", record())
 				_, err = open(t, "etcd://"+m.Addr()+"?ns=copy", patient).Reserve(bg, "orders", 1)
 				say("copied from another namespace", "", err)
+				old := root + "daemons/old"
+				m.Put(old, "1000 host/1 ")
+				_, err = s.Behind(bg)
+				say("the note of a daemon that was silent for a day", m.Get(old), err)
 				return
 			}
 			put("")

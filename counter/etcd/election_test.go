@@ -215,95 +215,6 @@ func TestLeadersOfSequences(t *testing.T) {
 	refused(t, err, counter.ErrDeposed)
 }
 
-// Daemons that start together each lead some groups, and all groups have a leader. On a busy machine one
-// may come too late for that, so they may try again.
-func TestLeadersAreSpread(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Start(t)
-	url := etcdtest.URL(t, server)
-	for range 30 {
-		all := []*member{join(t, "a", url), join(t, "b", url), join(t, "c", url)}
-		server.Until("all groups are led", func() bool {
-			n := 0
-			for _, m := range all {
-				n += m.held()
-			}
-			return n == leader.Groups
-		})
-		spread := true
-		for _, m := range all {
-			spread = spread && m.held() > 0
-			if err := m.stop(); err != nil {
-				t.Error(err)
-			}
-		}
-		if spread {
-			return
-		}
-	}
-	t.Error("always one of them leads no group")
-}
-
-// The answer to the first claim is lost, after etcd has carried it out. The daemon finds that it leads.
-func TestClaimsWithoutAnswer(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	c := server.Client()
-	var lost atomic.Bool
-	proxy.Rewrite(func(piece []byte) []byte {
-		if r, err := c.Get(bg, "/katsubushi/lost/leader/groups"); lost.Load() || err == nil && len(r.Kvs) > 0 {
-			lost.Store(true)
-			return nil
-		}
-		return piece
-	})
-	a := join(t, "a", "etcd://"+proxy.Addr()+"?ns=lost")
-	server.Until("an answer is lost", lost.Load)
-	server.Until("it is given up", func() bool { return a.Runner.Stats().Failures > 0 })
-	if n := a.held(); n > 0 {
-		t.Errorf("it leads %d groups, as nobody has told it", n)
-	}
-	proxy.Rewrite(nil)
-	proxy.Cut()
-	server.Until("it leads all groups", func() bool { return a.held() == leader.Groups })
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, line := range a.story {
-		if !strings.HasPrefix(line, "begin ") || !strings.HasSuffix(line, "/1") {
-			t.Errorf("%s: its first claim was the last one", line)
-		}
-	}
-}
-
-// While etcd stands still for longer than a leader may answer, it does not. Then it goes on in the same terms.
-func TestLeaderWithoutEtcd(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Start(t)
-	a := join(t, "a", etcdtest.URL(t, server))
-	server.Until("a leads", func() bool { return a.held() == leader.Groups })
-	server.Pause()
-	defer server.Resume()
-	server.Until("a answers no more", func() bool { return a.Until(0) < clock() })
-	if a.held() != leader.Groups {
-		t.Error("it has stepped down")
-	}
-	server.Resume()
-	server.Until("a answers again", func() bool {
-		for g := range leader.Groups {
-			if a.Until(g) < clock() {
-				return false
-			}
-		}
-		return true
-	})
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.story) != leader.Groups {
-		t.Error(a.story)
-	}
-}
-
 // A watch ends with an error if etcd has forgotten what it missed, or closes the connection. It says so, and is
 // begun anew.
 func TestWatchIsOnlyAHint(t *testing.T) {
@@ -451,6 +362,10 @@ func TestRestoredIntoANewCluster(t *testing.T) {
 	if _, err := a.Within(term).Reserve(bg, name, 10); err != nil {
 		t.Fatal(err)
 	}
+	since, _, err := a.Changes(bg, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "snapshot")
 	server.Snapshot(file)
 	copied.Kill()
@@ -464,11 +379,16 @@ func TestRestoredIntoANewCluster(t *testing.T) {
 	proxy.Cut()
 	server.Until("a says that it is another cluster", func() bool { return a.Replaced() != nil })
 	refused(t, a.Replaced(), leader.ErrReplaced, "restart")
+	if now, records, err := a.Changes(bg, since); err != nil || now == since || len(records) == 0 {
+		t.Errorf("another cluster is a change: %q, %v, %v", now, records, err)
+	}
 	if _, err := open(t, "etcd://"+copied.Addr()+"?ns=copied", patient).Raise(bg, name, 1000); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.Within(term).Reserve(bg, name, 1) // the copy has the same fence
+	_, err = a.Within(term).Reserve(bg, name, 1) // the copy has the same fence
 	refused(t, err, counter.ErrForeign, "restart")
+	_, err = a.Define(bg, counter.Sequence("items"))
+	refused(t, err, counter.ErrForeign, "/seq/items", "the daemon began with")
 	proxy.Retarget(server.Addr())
 	proxy.Cut()
 	server.Until("a leads on", func() bool { return a.Replaced() == nil && a.leads(name) })
