@@ -244,8 +244,8 @@ func TestADaemonThatStandsStill(t *testing.T) {
 	b := rest[0]
 	w.b.leaders[2] = Leader{Node: Node{ID: "c"}, Revision: 50, Number: 3} // a third one, which was gone before b came
 	a.frozen = true
-	last := a.stats.Renewed
 	c := b.until(renews)
+	w.b.nodes["a"] = NodeKey{Node: a.me, Revision: 9000} // its last renewal
 	w.now += int64(500 * time.Millisecond)
 	if done, s := w.b.commit(c); !done {
 		t.Fatal("not renewed")
@@ -254,11 +254,9 @@ func TestADaemonThatStandsStill(t *testing.T) {
 		b.Answer(w.now, true, s, nil)
 	}
 	seen := b.nodes["a"].at
-	if w.b.nodes["a"].Revision != b.nodes["a"].revision || seen < last {
-		t.Fatalf("%+v", b.nodes["a"])
-	}
+	w.want("seen", seen, w.now)
 	w.run(time.Duration(seen + int64(TTL) - w.now))
-	w.want("groups that were taken too early", w.leads(b), 0)
+	w.want("groups that are taken before: that of c", w.leads(b), 1)
 	w.run(4 * time.Second)
 	w.want("groups", w.leads(b), Groups)
 	w.want("the number of a term", b.begun[0].Number, uint64(2))
@@ -281,34 +279,6 @@ func TestADaemonThatStandsStill(t *testing.T) {
 	w.want("groups", w.leads(b), Groups)
 }
 
-// TTL counts from the answer, not from when the question was sent.
-func TestTTLCountsFromTheAnswer(t *testing.T) {
-	w, a, rest := settled(t, "b")
-	a.once()
-	a.frozen = true
-	b := rest[0]
-	w.now += int64(every)
-	c := b.until(renews)
-	done, s := w.b.commit(c)
-	w.now += int64(900 * time.Millisecond)
-	b.Answer(w.now, done, s, nil)
-	if b.nodes["a"].at != w.now && s.Node("a").Revision == b.nodes["a"].revision &&
-		b.nodes["a"].at > w.now-int64(800*time.Millisecond) {
-		t.Errorf("seen %v ago", time.Duration(w.now-b.nodes["a"].at))
-	}
-	w.b.nodes["a"] = NodeKey{Node: a.me, Revision: 9000}
-	c = b.until(renews)
-	done, s = w.b.commit(c)
-	w.now += int64(900 * time.Millisecond)
-	b.Answer(w.now, done, s, nil)
-	w.want("seen", b.nodes["a"].at, w.now)
-	from := w.now
-	b.until(claims)
-	if waited := time.Duration(w.now - from); waited < TTL {
-		t.Errorf("it claims after %v", waited)
-	}
-}
-
 // A daemon that slept believes that the leader does not renew. Its claim fails.
 func TestAClaimOfADaemonThatSlept(t *testing.T) {
 	w, a, rest := settled(t, "b")
@@ -326,28 +296,6 @@ func TestAClaimOfADaemonThatSlept(t *testing.T) {
 	b.frozen = false
 	w.run(10 * time.Second)
 	w.want("groups", len(a.begun), Groups)
-}
-
-// Of two daemons that claim the same group one gets it.
-func TestTwoChallengers(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.join("a"), w.join("b")
-	first := claimsOf(a, 0)
-	second := claimsOf(b, 0)
-	done, s := w.b.commit(first)
-	w.want("the first", done, true)
-	a.Answer(w.now, done, s, nil)
-	done, s = w.b.commit(second)
-	w.want("the second", done, false)
-	b.Answer(w.now, done, s, nil)
-	a.act()
-	b.act()
-	w.want("a", a.begun[0], Term{0, w.b.leaders[0].Revision, 1})
-	w.want("b", len(b.begun), 0)
-	w.run(3 * time.Second)
-	if n := w.leads(a); n != Groups/2 {
-		t.Errorf("a leads %d groups", n)
-	}
 }
 
 // An heir takes all groups that were handed to it in one Change, and at once even those that it has just
@@ -377,14 +325,6 @@ func TestAnHeirTakesAllAtOnce(t *testing.T) {
 		}
 		p.once()
 	}
-}
-
-// claimsOf makes a player claim a group first.
-func claimsOf(p *player, g int) Change {
-	p.until(claims)
-	p.call = p.claim(g)
-	p.call.sent = p.w.now
-	return p.call.Change
 }
 
 // The answer to a claim is lost. The daemon finds that it leads, and answers once a renewal has compared
@@ -447,11 +387,11 @@ func TestAHandOverWhoseAnswerIsLost(t *testing.T) {
 			break
 		}
 		w.want("until", a.Until(4), int64(0))
-		w.run(500 * time.Millisecond)
+		w.run(1500 * time.Millisecond)
 		w.want("leads", a.Leads(4), false)
 		w.want("nobody leads", w.b.leaders[4].ID, "")
 		w.want("handed over", a.stats.Handed, uint64(1))
-		w.run(2 * time.Second)
+		w.run(time.Second)
 		w.want("after 2 s, because nobody else has taken it", a.begun[4].Number, uint64(2))
 		rest[0].frozen = false
 		w.run(time.Second)
@@ -545,34 +485,6 @@ func TestSpreading(t *testing.T) {
 	}
 }
 
-// Some groups were lost: those end, the others are renewed at once.
-func TestARenewalThatIsRefused(t *testing.T) {
-	w, a, _ := settled(t)
-	a.busy = true
-	c := a.until(renews)
-	w.b.leaders[6] = Leader{Node: Node{ID: "x"}, Number: 7, Revision: 7000}
-	before := a.Until(0)
-	done, s := w.b.commit(c)
-	w.want("done", done, false)
-	a.Answer(w.now, done, s, nil)
-	a.act()
-	w.want("last", a.story[len(a.story)-1], "end 6/1 lost=true")
-	w.want("until of the lost one", a.Until(6), int64(0))
-	w.want("until of the others", a.Until(0), before)
-	w.run(50 * time.Millisecond)
-	if a.Until(0) <= before {
-		t.Error("the others are not renewed")
-	}
-	// Its owner has never lived: TTL after it was seen the group is free. But a has not ended its own term yet.
-	w.run(2 * TTL)
-	w.want("leader", w.b.leaders[6].ID, "x")
-	w.want("not handed over", w.b.leaders[6].Number, uint64(7))
-	a.Ended(6)
-	a.busy = false
-	w.run(3 * time.Second)
-	w.want("again", a.begun[6].Number, uint64(8))
-}
-
 // Without a store, a daemon answers until the moment passes, and asks four times a second. A renewal that
 // succeeds later resumes the term.
 func TestAnOutage(t *testing.T) {
@@ -646,63 +558,6 @@ func TestKeysOfDeadDaemons(t *testing.T) {
 	rest[0].frozen = false
 	w.run(2 * time.Second)
 	w.want("keys after one was only asleep", len(w.b.nodes), 3)
-}
-
-// A hint makes it read at once, and only once.
-func TestHint(t *testing.T) {
-	w, a, _ := settled(t)
-	w.run(500 * time.Millisecond)
-	a.once()
-	before := len(w.b.log)
-	w.now += int64(time.Millisecond)
-	a.Saw(w.now, nil)
-	a.Saw(w.now, nil)
-	a.once()
-	w.want("reads", len(w.b.log)-before, 1)
-	if c := w.b.log[before]; c.Put != nil || len(c.Lead)+len(c.Leaders)+len(c.Nodes) > 0 {
-		t.Errorf("%+v", c)
-	}
-	w.want("known", a.View().At, w.now)
-}
-
-// What a daemon has handed over it does not claim for 2 s, even if it leads nothing else.
-func TestKeepingOut(t *testing.T) {
-	w, a, rest := settled(t, "b")
-	rest[0].frozen = true
-	for g := range Groups {
-		if g != 4 {
-			w.b.leaders[g] = Leader{Node: rest[0].me, Number: 2, Revision: w.b.leaders[g].Revision + 1}
-		}
-	}
-	w.run(1100 * time.Millisecond)
-	w.want("groups", len(a.begun), 1)
-	if err := a.Demote(w.now, 4); err != nil {
-		t.Fatal(err)
-	}
-	w.run(1900 * time.Millisecond)
-	w.want("the leader", w.b.leaders[4].ID, "")
-	w.run(200 * time.Millisecond)
-	w.want("the leader", w.b.leaders[4].ID, "a")
-}
-
-// Whoever is handed a group that it had itself a moment before claims it at once: nobody else does so soon.
-func TestAnHeirThatWasTheLeader(t *testing.T) {
-	w, a, rest := settled(t, "b")
-	b := rest[0]
-	for i, p := range []*player{a, b, a, b} {
-		if err := p.Demote(w.now, 4); err != nil {
-			t.Fatalf("demotion %d: %v", i+1, err)
-		}
-		other := b
-		if p == b {
-			other = a
-		}
-		p.once()
-		w.want("the heir", w.b.leaders[4].Heir, other.me.ID)
-		other.Saw(w.now, nil)
-		w.run(20 * time.Millisecond)
-		w.want("the leader", w.b.leaders[4].ID, other.me.ID)
-	}
 }
 
 // Daemons stop one soon after another, as in a roll-out. The second one's blocks are given back meanwhile, and
@@ -810,22 +665,5 @@ func TestAGroupThatAReadShows(t *testing.T) {
 		p := newWorld(t).join(id)
 		p.until(claims)
 		p.w.want("the first claim", p.call.claims, GroupOf(id))
-	}
-}
-
-// Each time that a group becomes free the others wait anew, so that it is spread.
-func TestAGroupThatIsFreeAgain(t *testing.T) {
-	w, _, rest := settled(t, "b")
-	b := rest[0]
-	led := w.b.leaders[1]
-	for i := range int64(2) {
-		w.now += int64(time.Second)
-		for _, l := range []Leader{{Number: 1, Heir: "x", Revision: 9000 + 2*i},
-			{Node: led.Node, Number: 2, Revision: 9001 + 2*i}} {
-			w.b.leaders[1] = l
-			b.Saw(w.now, nil)
-			b.once()
-		}
-		w.want("free since", b.groups[1].empty, w.now)
 	}
 }
