@@ -1,6 +1,7 @@
 package static
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -127,12 +128,14 @@ func (s *sharedMark) state() (highWater int64, pushing *push) {
 	return s.mark.highWater, s.mark.pushing
 }
 
-// close closes the file, unless a write has not ended.
-func (s *sharedMark) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.mark.pushing.isOver() {
-		return nil
+// close closes the file once no write is under way. The error is ctx's.
+func (s *sharedMark) close(ctx context.Context) error {
+	if _, p := s.state(); p != nil {
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return fmt.Errorf("static: the disk of %s does not answer: %w", s.copies.Path, ctx.Err())
+		}
 	}
 	return s.copies.Close()
 }

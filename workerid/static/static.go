@@ -160,7 +160,7 @@ func (s *Store) Close() error {
 		errs = append(errs, w.close(ctx))
 	}
 	if s.shared != nil {
-		errs = append(errs, s.shared.close())
+		errs = append(errs, s.shared.close(ctx))
 	}
 	return errors.Join(errs...)
 }
