@@ -45,15 +45,7 @@ func TestTheFleetIsPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&b, "%s\n", text)
-	path := filepath.Join("testdata", "fleet")
-	if *update {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || b.String() != string(want) {
-		t.Errorf("%v\n%s\nwant\n%s", err, b.String(), want)
-	}
+	compare(t, "testdata/fleet", b.String())
 }
 
 // fleet asks the daemon for its fleet, with the command, and returns it by address.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,30 +50,6 @@ func TestTheShortHelp(t *testing.T) {
 	for _, pair := range twins {
 		if strings.Contains(help, "  -"+pair.other+" ") {
 			t.Errorf("-%s stands for -%s", pair.other, pair.one)
-		}
-	}
-}
-
-func TestHelpOfSubcommandsListsFlags(t *testing.T) {
-	for _, c := range []struct{ args, flag, without string }{
-		{"lease list -help", "  -all\n", "-max-worker-id"},
-		{"lease list -help", "  -json\n", "-how"},
-		{"lease list -help", "-store URL\n", "-engine"},
-		{"lease list -help", "  list [-all] ", "wait      daemons may"},
-		{"lease init -help", "-max-worker-id id\n", "-engine"},
-		{"lease init -help", "-how past\n", "-all"},
-		{"lease init -help", "-layout name\n", "-lanes"},
-		{"lease init -help", "   wait      daemons may", "  list [-all]"},
-		{"lease restored -help", "-max-skew ", "-lease"},
-		{"lease release -help", "  release ID ", "-max-skew"},
-		{"lease -help", "  release ID ", "-engine"},
-		{"state show -help", "-state-dir directory\n", "-engine"},
-		{"generator -help", "-counters URL\n", "-engine"},
-		{"user add -help", "-auth-file file\n", "-engine"},
-	} {
-		help := output(t, strings.Fields(c.args)...)
-		if !strings.Contains(help, c.flag) || strings.Contains(help, c.without+" ") {
-			t.Errorf("%s: want %q and not %q:\n%s", c.args, c.flag, c.without, help)
 		}
 	}
 }
@@ -160,36 +135,6 @@ func TestCompletion(t *testing.T) {
 		} else if out, err := exec.Command(path, "-n", filepath.Join(dir, shell)).CombinedOutput(); err != nil ||
 			len(out) > 0 {
 			t.Errorf("%s: %v %s", shell, err, out)
-		}
-	}
-	if fish := output(t, "completion", "fish"); !strings.Contains(fish,
-		"__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id -l worker-id\n") {
-		t.Error("fish: a verb or a flag is missing")
-	}
-	for command, flags := range map[string]string{"upgrade": "-pid -timeout", "man": "",
-		"healthcheck": "-admin-bind -admin-port"} {
-		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) offered=\(` + flags + `[ )]`).
-			MatchString(zsh) {
-			t.Errorf("zsh: the flags of %s are not %q", command, flags)
-		}
-		fish := output(t, "completion", "fish")
-		for _, f := range []string{"-pid", "-timeout"} {
-			line := "-n '__fish_seen_subcommand_from " + command + "' -o " + f[1:] + " -l " + f[1:] + "\n"
-			if offered := strings.Contains(fish, line); offered != slices.Contains(strings.Fields(flags), f) {
-				t.Errorf("fish: %s is offered behind %s: %v", f, command, offered)
-			}
-		}
-		if !strings.Contains(fish, "-n 'not __fish_seen_subcommand_from check-config ") {
-			t.Error("fish: the daemon's flags are offered behind subcommands")
-		}
-	}
-	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) offered=(init list ") ||
-		!strings.Contains(zsh, " -worker-id") {
-		t.Error("zsh: a verb or a flag is missing")
-	}
-	for _, wrong := range [][]string{{"completion"}, {"completion", "ksh"}, {"man", "x"}} {
-		if code := run(wrong, variables{}, &bytes.Buffer{}, &bytes.Buffer{}); code != exitUsage {
-			t.Errorf("%v: exit code %d", wrong, code)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -64,39 +62,6 @@ func TestTheOrdinalIsASetting(t *testing.T) {
 	if got := complaints(t, []string{"-worker-id=ordinal3", "-loops=0"}); !strings.Contains(got,
 		"ordinal+OFFSET is allowed") {
 		t.Error(got)
-	}
-}
-
-// TestTheIndexOfAPod: Kubernetes puts the number of a pod into a label, which the downward API makes a
-// variable of; pod 0 has 0. A pod of a Deployment has no such label, and so an empty variable.
-func TestTheIndexOfAPod(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		env  variables
-	}{
-		{[]string{}, environment("KATSUBUSHI_WORKER_ID", "0", "HOME", "/h")},
-		// what Kubernetes makes of -worker-id=$(POD_INDEX)
-		{[]string{"-worker-id=0"}, environment("POD_INDEX", "0", "HOME", "/h")},
-	} {
-		if p, _, err := parse(settings, c.args, c.env, nil); err != nil || !slices.Equal(p.WorkerIDs, []uint64{0}) ||
-			len(p.problems) > 0 || len(p.unknown) > 0 {
-			t.Errorf("%v %v: %v, %v", c.args, c.env, p, err)
-		}
-	}
-	for _, c := range []struct {
-		args []string
-		env  variables
-		want string
-	}{
-		{nil, environment("KATSUBUSHI_WORKER_ID", ""), "-worker-id: none given"},
-		// no such variable: it is left as it is
-		{[]string{"-worker-id=$(POD_INDEX)"}, environment(), "-worker-id=$(POD_INDEX): "},
-		{[]string{"-worker-id="}, environment(), "-worker-id: none given"},
-	} {
-		var stderr bytes.Buffer
-		if code := run(c.args, c.env, io.Discard, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%v: exit code %d, %s", c.args, code, &stderr)
-		}
 	}
 }
 
