@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -44,33 +42,6 @@ func TestAFileOfSettings(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongInAFileOfSettings(t *testing.T) {
-	p, path := configured(t, "worker-id 9999\nnosuch 3\n-port 5\nport 1\nport 2\nconfig other\nlog-level\nloops many\n",
-		nil)
-	want := []string{
-		"line 2: \"nosuch\" is not a flag; it stands without a dash",
-		"line 3: \"-port\" is not a flag; it stands without a dash",
-		"line 5: port was set above", "line 6: a file cannot name another one", "line 7: log-level has no value",
-		"line 8: loops=many: a whole number is allowed", "line 1: worker-id: 9999: 0 to 1023 allowed",
-	}
-	got := strings.Split(p.validate().Error(), "\n")
-	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != path+" "+want[i] {
-			t.Fatalf("got\n%s\nwant, with the path,\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	}
-}
-
-// What was probably meant as a comment stays a part of the value, and the daemon says so.
-func TestACommentBehindAValueInAFileOfSettings(t *testing.T) {
-	p, path := configured(t, "# ours # all\nworker-id 7\nstate-dir /var/lib/ids\t# of ssd 1\nadvertise a#b\n", nil)
-	const what = "the # behind its value is a part of the value: a comment stands on a line of its own"
-	want := []string{path + " line 3: state-dir: " + what}
-	if !slices.Equal(p.unknown, want) || p.StateDir != "/var/lib/ids\t# of ssd 1" {
-		t.Errorf("%q, want %q; %q", p.unknown, want, p.StateDir)
-	}
-}
-
 func FuzzConfigFile(f *testing.F) {
 	f.Add("worker-id 7\n# x\ngenerator a uuid7\ngenerator = b ulid\n=\nport\n")
 	path := filepath.Join(f.TempDir(), "conf")
@@ -92,47 +63,4 @@ func FuzzConfigFile(f *testing.F) {
 			t.Errorf("%d lines are neither a setting nor a problem: %v %v", -lines-len(problems), values, problems)
 		}
 	})
-}
-
-func TestCheckConfig(t *testing.T) {
-	for _, c := range []struct {
-		args   string
-		code   int
-		stdout string
-		stderr string
-	}{
-		{"-worker-id 7 -state-dir none", exitOK, "nothing is wrong with these settings\n", ""},
-		{"-worker-id 7 -state-dir none -counters etcd://u:hush@h", exitOK, "nothing is wrong with these settings\n",
-			"warning: -counters: others may see the password in the URL: -counters-password-file FILE"},
-		{"-store etcd://u:hush@h -state-dir none", exitOK, "nothing is wrong with these settings\n",
-			"-store-password-file FILE"},
-		{"-redis redis://:hush@h -state-dir none", exitOK, "nothing is wrong with these settings\n",
-			"-redis-password-file FILE"},
-		{"-store etcds://h?ca=/nosuch", exitUsage, "", "-store: open /nosuch"},
-		{"-worker-id 7 -state-dir none -counters etcds://h?ca=/nosuch", exitUsage, "", "-counters: open /nosuch"},
-		{"-worker-id 7", exitFailure, "", "neither XDG_STATE_HOME nor HOME is an absolute path"},
-		{"-worker-id 7 -port x -loops 0", exitUsage, "", "-port=x"},
-		{"-worker-id 7 -tls-cert /nosuch -tls-key /nosuch", exitUsage, "", "/nosuch"},
-	} {
-		var stdout, stderr bytes.Buffer
-		code := run(append([]string{"check-config"}, strings.Fields(c.args)...), variables{}, &stdout, &stderr)
-		if code != c.code || stdout.String() != c.stdout ||
-			!strings.Contains(stderr.String(), c.stderr) || strings.Contains(stderr.String(), "hush") {
-			t.Errorf("%s: exit code %d, %q, %q", c.args, code, stdout.String(), stderr.String())
-		}
-	}
-	home := t.TempDir()
-	if err := os.WriteFile(home+"/file", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]int{home: exitOK, home + "/file": exitFailure} {
-		var stdout, stderr bytes.Buffer
-		args, env := []string{"check-config", "-worker-id", "7", "-state-any-disk"}, environment("HOME", dir)
-		if code := run(args, env, &stdout, &stderr); code != want {
-			t.Errorf("HOME=%s: exit code %d, %q", dir, code, stderr.String())
-		}
-	}
-	if made, err := os.ReadDir(home); err != nil || len(made) != 1 {
-		t.Errorf("check-config made %v, %v", made, err)
-	}
 }

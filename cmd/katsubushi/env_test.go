@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os/exec"
 	"slices"
 	"strings"
@@ -37,64 +36,6 @@ func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
 						t.Errorf("%s=1 %s=2: %v", first, second, err)
 					}
 				}
-			}
-		}
-	}
-}
-
-func TestHelpNamesTheVariables(t *testing.T) {
-	for args, want := range map[string][]string{
-		"-help all": {"[KATSUBUSHI_PORT, PORT] (default 11212)", "[KATSUBUSHI_LOOPS] (default",
-			"[KATSUBUSHI_BIND, BIND]\n"},
-		"run -help":     {"[KATSUBUSHI_MARGIN] (default 1s)", "[KATSUBUSHI_REDIS, REDIS]\n"},
-		"inspect -help": {"[KATSUBUSHI_LAYOUT] (default katsubushi)"},
-	} {
-		var stdout bytes.Buffer
-		run(strings.Fields(args), environment(), &stdout, nil)
-		for _, text := range want {
-			if !strings.Contains(stdout.String(), text) {
-				t.Errorf("%s: no %q in\n%s", args, text, &stdout)
-			}
-		}
-	}
-}
-
-func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
-	unknown := []string{"KATSUBUSHI_ENGIEN", "KATSUBUSHI_PORT_", "KATSUBUSHI_REDIS_PORTS", "KATSUBUSHI_WORKERID"}
-	env := environment("KATSUBUSHI_WORKER_ID", "7", "KATSUBUSHI_MARGIN", "1s", "KATSUBUSHI_EMPTY", "",
-		"KATSUBUSHI_REQUIRE", "1", "KATSUBUSHI_VERSION", "3",
-		"KATSUBUSHI_SERVICE_HOST", "10.3.2.1", "KATSUBUSHI_SERVICE_PORT", "11212", "KATSUBUSHI_SERVICE_PORT_MEMCACHED",
-		"11212",
-		"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "KATSUBUSHI_PORT_11212_TCP", "tcp://10.3.2.1:11212",
-		"KATSUBUSHI_PORT_11212_TCP_ADDR", "10.3.2.1",
-		"KATSUBUSHI_IDS_PORT", "tcp://10.3.2.1:11212", "KATSUBUSHI_IDS_SERVICE_HOST", "10.3.2.1", "ENGIEN", "uring",
-		"katsubushi_loop", "1")
-	for _, name := range unknown {
-		env[name] = "1"
-	}
-	p, _, _ := parse(settings, nil, env, nil)
-	var want []string
-	for _, name := range unknown {
-		want = append(want, name+" is not a setting: katsubushi -h all lists their names")
-	}
-	if !slices.Equal(p.unknown, want) || len(p.problems) > 0 {
-		t.Errorf("%q, want %q; %v", p.unknown, want, p.problems)
-	}
-}
-
-// TestEverySubcommandReadsTheSameEnvironment: a value that cannot be right is refused by its name,
-// and a name that is wrong is warned of.
-func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
-	for _, args := range []string{"", "lease list", "run true", "state show", "healthcheck"} {
-		got := complaints(t, strings.Fields(args), "KATSUBUSHI_MAX_WORKER_ID", "many", "LOG_LEVEL", "info", "log_level",
-			"debug", "KATSUBUSHI_RDEIS", "redis://h/0")
-		for _, want := range []string{
-			"KATSUBUSHI_MAX_WORKER_ID=many: a worker id is allowed\n",
-			"LOG_LEVEL and log_level are the same setting and have different values\n",
-			"warning: KATSUBUSHI_RDEIS is not a setting",
-		} {
-			if !strings.Contains(got, want) {
-				t.Errorf("%q: nothing says %q:\n%s", args, want, got)
 			}
 		}
 	}

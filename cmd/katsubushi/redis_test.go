@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -167,38 +165,6 @@ func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 	c.verdict(t)
 }
 
-func TestLeaseIsUsedRightly(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "the verbs are init, list, stats, release, replicas, restored and reset-clock"},
-		{[]string{"list"}, "-redis: none given"},
-		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "lease release: takes one argument, not []"},
-		{[]string{"replicas", "-redis", "redis://127.0.0.1:1/0", "many"}, "a number of replicas"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "wait, new, replace, repair or migrated"},
-		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
-		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only for init"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only for list"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-worker-id", "7"},
-			"-worker-id: a pool has those from -min-worker-id to -max-worker-id"},
-	} {
-		var stderr bytes.Buffer
-		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage ||
-			!strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
-		}
-	}
-	for words, want := range map[string]string{"seven": "one worker id is needed, not \"seven\"",
-		"1 2": `takes one argument, not ["1" "2"]`} { // the flags behind a wrong word are read
-		var stderr bytes.Buffer
-		run(strings.Fields("lease release "+words+" -redis redis://127.0.0.1:1/0"), environment(), nil, &stderr)
-		if !strings.HasPrefix(stderr.String(), "lease release: "+want+"\n") {
-			t.Errorf("%s: %s", words, &stderr)
-		}
-	}
-}
-
 func TestLeaseWithNumbers(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
@@ -219,21 +185,5 @@ func TestLeaseWithNumbers(t *testing.T) {
 		if code != exitFailure || !strings.Contains(stderr, "the pool has no worker id 1024") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
-	}
-}
-
-func TestLeaseListTellsWhatIsHeldBackFromWhatIsHeld(t *testing.T) {
-	from, until := time.UnixMilli(1732060800000), time.UnixMilli(1732060860000)
-	var got strings.Builder
-	printLease(&got, inUse([]workerid.Lease{
-		{Worker: 1, Owner: "host/7/ABC", ExpireAt: until, Using: true, TTL: 60, From: from, Until: until},
-		{Worker: 2, ExpireAt: until, Using: true, TTL: 60},
-		{Worker: 3, Note: "at h:1"},
-	}, true))
-	want := "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER\n" +
-		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld " +
-		"back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\tat h:1\n"
-	if got.String() != want {
-		t.Errorf("%s\n, not\n%s", &got, want)
 	}
 }

@@ -13,33 +13,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-func TestRunIsUsedRightly(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--", "true"}, "-redis: none given"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0"}, "no command is given"},
-		{[]string{"-redis", "gopher://127.0.0.1", "true"}, "a URL begins with redis"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-lease", "10s", "true"}, "-lease: 10s is too short"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-margin", "16s", "true"}, "a margin of 16s"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-heartbeat", "31s", "true"}, "-heartbeat: 31s: at most half the lease"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-lanes", "2", "true"}, "not defined: -lanes"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-stop-timeout", "soon", "true"}, "-stop-timeout=soon"},
-	} {
-		var stderr bytes.Buffer
-		if code := run(append([]string{"run"}, c.args...), environment(), nil, &stderr); code != exitUsage ||
-			!strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
-		}
-	}
-	var stdout bytes.Buffer
-	if code := run([]string{"run", "-help"}, environment(), &stdout, nil); code != exitOK ||
-		!strings.Contains(stdout.String(), "Not promised") {
-		t.Errorf("exit code %d: %s", code, &stdout)
-	}
-}
-
 // TestRunTakesYarausNames: each of yaraus's flags sets what ours sets.
 func TestRunTakesYarausNames(t *testing.T) {
 	for _, args := range [][]string{

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -123,34 +120,5 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 	code, stdout, stderr := runNameIn(url, "list")
 	if code != exitOK || !strings.Contains(stdout, "orders") {
 		t.Error(stdout, stderr)
-	}
-}
-
-// What a database does not do, and secrets in the wrong place, are refused before anything is opened.
-func TestSQLCountersBadInput(t *testing.T) {
-	open := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(open, []byte("hunter2"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var o, e bytes.Buffer
-	code := run([]string{"-worker-id", "1", "-counters", "postgres://ids:hunter2@db?table=a-b", "-counters-password-file",
-		open, "-generator", "orders sequence order=strict"},
-		variables{}, &o, &e)
-	for _, want := range []string{"-counters-password-file: there is a password in the URL too",
-		"-counters: it names no database",
-		"-counters: table=a-b", "order=strict", "-counters file"} {
-		if code != exitUsage || !strings.Contains(e.String(), want) {
-			t.Errorf("%d, %s; want %s", code, &e, want)
-		}
-	}
-	if strings.Contains(e.String(), "hunter2") {
-		t.Error(e.String())
-	}
-	e.Reset()
-	code = run([]string{"-worker-id", "1", "-counters", "mysql://ids@db/app", "-counters-password-file", open},
-		variables{}, &o, &e)
-	if code != exitUsage || !strings.Contains(e.String(), "-counters-password-file: ") ||
-		!strings.Contains(e.String(), "chmod 600") {
-		t.Error(code, e.String())
 	}
 }

@@ -37,51 +37,6 @@ func runUser(t *testing.T, stdin string, args ...string) string {
 	return stdout
 }
 
-func TestUserCommandsThatAreWrong(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "users")
-	for _, c := range []struct {
-		args []string
-		want []string
-	}{
-		{nil, []string{"no verb is given"}},
-		{[]string{"ad", "-auth-file", file}, []string{"user ad: no such verb: the verbs are add, password"}},
-		{[]string{"add", "-auth-file", file}, []string{"user add: takes 1 to 65 arguments, not []"}},
-		{[]string{"grant", "ann", "-auth-file", file}, []string{"user grant: takes 2 to 65 arguments"}},
-		{[]string{"add", "a b", "x=put", "-json", "-generate", "-password-file", "f", "-auth-file", file},
-			[]string{`user "a b"`, `right "put"`, "-json: only for list", "-generate and -password-file"}},
-		{[]string{"grant", "ann", "x=get", "-force", "-auth-file", file}, []string{"-force: only for revoke and remove"}},
-		{[]string{"remove", "ann", "-generate", "-password-file", "f", "-auth-file", file},
-			[]string{"-password-file: only for add", "-generate: only for add"}},
-		{[]string{"list", "-users", "file", "-auth-file", file}, []string{"-users=file: counters allowed"}},
-		{[]string{"list", "-counters", "redis://h"}, []string{"-auth-file FILE says where"}},
-		{[]string{"list", "-users", "counters", "-counters", "etcd://"}, []string{"-counters: "}},
-		{[]string{"list", "-nonsense", "-auth-file", file}, []string{"-nonsense"}},
-	} {
-		code, stdout, stderr := user(t, "", c.args...)
-		if code != exitUsage || stdout != "" {
-			t.Errorf("%v: exit code %d, %s", c.args, code, stdout)
-		}
-		for _, want := range append(c.want, "See katsubushi user -help") {
-			if !strings.Contains(stderr, want) {
-				t.Errorf("%v: %q is not in %s", c.args, want, stderr)
-			}
-		}
-	}
-	runUser(t, "one\n", "add", "ann", "*=get", "-auth-file", file)
-	for _, c := range []struct{ args, want string }{
-		{"add ann", `there is a user "ann" already`}, {"remove bob", `there is no user "bob"`},
-		{"password bob", `there is no user "bob"`},
-		{"grant bob x=get", `there is no user "bob"`}, {"revoke ann *=incr", "there is no *=incr to take away"},
-		{"add bob", "a password of 0 bytes"},
-		{"add bob -password-file " + file + "x", "no such file"},
-	} {
-		if code, _, stderr := user(t, "", append(strings.Fields(c.args), "-auth-file", file)...); code != exitFailure ||
-			!strings.Contains(stderr, c.want) {
-			t.Errorf("%s: exit code %d, %s", c.args, code, stderr)
-		}
-	}
-}
-
 // What each verb does to the file, and that no secret is printed but a new one that was asked for.
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
