@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -45,10 +48,26 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// runTranscript compares one file, in which $URL is that of a store.
-func runTranscript(t *testing.T, path, url string) {
+// TestCommandsOfEtcd: timestamps there.
+func TestCommandsOfEtcd(t *testing.T) {
+	t.Parallel()
+	runTranscript(t, "testdata/etcd", etcdtest.URL(t, etcdtest.Start(t)))
+}
+
+// TestCommandsOfRedis: what lease and name say of a pool and of sequences in Redis.
+func TestCommandsOfRedis(t *testing.T) {
+	t.Parallel()
+	runTranscript(t, "testdata/redis", redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always").URL())
+}
+
+// runTranscript compares one file, in which $URL is that of a store, and $HOST its host and port.
+func runTranscript(t *testing.T, path, address string) {
 	t.Helper()
 	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +76,12 @@ func runTranscript(t *testing.T, path, url string) {
 	var got strings.Builder
 	for _, entry := range entries.FindAllString(string(want), -1) {
 		line, was, _ := strings.Cut(entry, "\n")
-		said, again := s.say(t, strings.NewReplacer("$D", s.dir, "$URL", url).Replace(line))
+		said, again := s.say(t, strings.NewReplacer("$D", s.dir, "$URL", address).Replace(line))
 		if strings.Contains(said, "hush") {
 			t.Errorf("%s: the password is told: %s", line, said)
 		}
-		said = strings.ReplaceAll(said, s.dir, "$D")
-		if url != "" {
-			said = strings.ReplaceAll(said, url, "$URL")
+		if said = strings.ReplaceAll(said, s.dir, "$D"); store.Host != "" {
+			said = strings.NewReplacer(address, "$URL", store.Host, "$HOST").Replace(said)
 		}
 		if said = thisMachine.ReplaceAllString(said, "${1}..."); again { // the first try may have done it
 			said = was

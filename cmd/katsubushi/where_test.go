@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,33 +127,5 @@ func TestDirectoriesOfAContainer(t *testing.T) {
 	}
 	if err := n.visible(root); err == nil || !strings.Contains(err.Error(), "run the command where the daemon runs") {
 		t.Error(err)
-	}
-}
-
-// Every command that writes says where.
-func TestCommandsSayWhereTheyWrote(t *testing.T) {
-	dir := t.TempDir()
-	users := filepath.Join(dir, "users")
-	if err := os.WriteFile(users, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sequences := "recorded in " + filepath.Join(dir, "sequences")
-	for _, c := range []struct{ args, want string }{
-		{"name create orders sequence", sequences},
-		{"name raise orders 100", sequences},
-		{"name list", ""},
-		{"name retire orders -force", sequences},
-		{"user token ann *=get -auth-file " + users, "recorded in " + users},
-		{"user list -auth-file " + users, ""},
-	} {
-		var e bytes.Buffer
-		env := environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true")
-		if code := run(strings.Fields(c.args), env, io.Discard, &e); code != exitOK {
-			t.Errorf("%s: exit code %d: %s", c.args, code, &e)
-		}
-		said := strings.Contains(e.String(), "recorded in")
-		if said != (c.want != "") || !strings.Contains(e.String(), c.want) {
-			t.Errorf("%s: %s", c.args, &e)
-		}
 	}
 }
