@@ -1,13 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -73,41 +69,21 @@ func TestProcessCoordinatorIdle(t *testing.T) {
 		pids[kind] = p.start(t, "-log-level", "info").Process.Pid
 		pids[kind+", the library alone"] = startBare(t, kind, addrs[kind])
 	}
-	before := map[string]time.Duration{}
+	before := map[string]int64{}
 	for what, pid := range pids {
-		before[what] = cpuTime(t, pid)
+		_, before[what] = sumOfThreads(t, pid)
 	}
 	began := time.Now()
 	await(t, "it was measured for long enough", func() bool { return time.Since(began) > measured })
 	used := map[string]float64{} // ms a second
 	for what, pid := range pids {
-		used[what] = (cpuTime(t, pid) - before[what]).Seconds() * 1000 / measured.Seconds()
+		_, cpu := sumOfThreads(t, pid)
+		used[what] = float64(cpu-before[what]) / 1e6 / measured.Seconds()
 	}
 	for _, what := range slices.Sorted(maps.Keys(used)) {
 		t.Logf("%-30s %.3f ms of CPU time a second, %.2f times the daemon with Redis",
 			what, used[what], used[what]/used["redis"])
 	}
-}
-
-// cpuTime is what a process has used, to the nanosecond: that of all threads that live.
-func cpuTime(t *testing.T, pid int) (sum time.Duration) {
-	t.Helper()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(tasks) == 0 {
-		t.Fatalf("no threads: %v", err)
-	}
-	for _, path := range tasks {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ns, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += time.Duration(ns)
-	}
-	return sum
 }
 
 // Upgrades with leases of real stores, under plain, encrypted and gRPC clients.

@@ -2,13 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
 
-// demote says what it did, or why not, and exits accordingly.
+// demote says what it did, or why not, and exits accordingly. The fleet sees which daemon leads how many groups.
 func TestDemote(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
@@ -34,22 +35,46 @@ func TestDemote(t *testing.T) {
 	says(exitFailure, "nobody leads group 3", with("3")...)
 	says(exitFailure, "10.0.0.5:11212 leads no group", with("10.0.0.5:11212")...)
 
-	first := start(t, append([]string{"-worker-id", "1", "-generator", "orders sequence order=strict"}, counters...)...)
-	shown := func() string {
-		_, out, _ := runName("", append([]string{"show", "orders"}, counters...)...)
-		return out
+	pool := append([]string{"-store", counters[1], "-lease=20s", "-max-skew=1s"}, counters...)
+	poolOf{pool[:4]}.init(t)
+	first := start(t, append([]string{"-generator", "orders sequence order=strict"}, pool...)...)
+	// demote waits until another daemon takes part, and returns what it says.
+	demote := func(which string, code int) (said string) {
+		t.Helper()
+		await(t, "demote "+which, func() bool {
+			var out bytes.Buffer
+			got := run(append([]string{"demote", which}, counters...), environment(), &out, &out)
+			said = out.String()
+			return got == code && (code == exitOK || strings.Contains(said, first.Addr()+": no other daemon takes part"))
+		})
+		return said
 	}
-	await(t, "it leads group 3 too", func() bool {
-		var out bytes.Buffer
-		run(append([]string{"demote", "3"}, counters...), environment(), &out, &out)
-		return strings.Contains(out.String(), "no other daemon takes part")
+	demote("3", exitFailure)
+	second := start(t, pool...)
+	// led waits until both see that many groups at each.
+	led := func(ofFirst, ofSecond int) {
+		t.Helper()
+		await(t, fmt.Sprintf("%d and %d groups are led", ofFirst, ofSecond), func() bool {
+			for _, p := range []*process{first, second} {
+				seen := p.fleet(t)
+				a, b := seen[first.Addr()].Groups, seen[second.Addr()].Groups
+				if a == nil || b == nil || *a != ofFirst || *b != ofSecond {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	led(16, 0)
+	demote("3", exitOK)
+	led(15, 1)
+	said := demote(first.Addr(), exitOK)
+	if want := "from " + first.Addr() + " to " + second.Addr(); !strings.Contains(said, want) {
+		t.Errorf("%s; want %s", said, want)
+	}
+	led(0, 16)
+	await(t, "name show says who leads", func() bool {
+		_, out, _ := runName("", append([]string{"show", "orders"}, counters...)...)
+		return strings.Contains(out, second.Addr())
 	})
-	says(exitFailure, first.Addr()+": no other daemon takes part", with("3")...)
-	second := start(t, append([]string{"-worker-id", "2"}, counters...)...)
-	await(t, "the second daemon takes part", func() bool {
-		var out bytes.Buffer
-		return run(append([]string{"demote", "3"}, counters...), environment(), &out, &out) == exitOK
-	})
-	says(exitOK, "from "+first.Addr()+" to "+second.Addr(), append(counters, first.Addr())...)
-	await(t, "name show says who leads", func() bool { return strings.Contains(shown(), second.Addr()) })
 }

@@ -81,9 +81,12 @@ func (p *process) went(t *testing.T, want ...string) {
 	})
 }
 
-// httpGet asks the daemon's HTTP port, which may not be there yet: then the status is 0.
+// httpGet asks a port of loopback, or a host and port, that may not be there yet: then the status is 0.
 func httpGet(port, path string) (status int, header http.Header, body string) {
-	resp, err := http.Get("http://127.0.0.1:" + port + path)
+	if !strings.Contains(port, ":") {
+		port = "127.0.0.1:" + port
+	}
+	resp, err := http.Get("http://" + port + path)
 	if err != nil {
 		return 0, nil, ""
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -219,53 +218,4 @@ func holdersServe(t *testing.T, lease time.Duration) bool {
 		}
 	}
 	return true
-}
-
-// TestProcessRedisDownForALease: the daemon serves until its window ends, then refuses, and continues
-// with the same lease when Redis answers.
-func TestProcessRedisDownForALease(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	url := server.URL()
-	initAlone(t, url)
-	p := launchLeasing(t, url, alone...)
-	p.WaitListening(t)
-	c := census{lanes: 1, pace: pace}
-	l := c.load(t, p.Addr(), 2, 3)
-	l.awaitMore(t, 100)
-	var list []workerid.Lease
-	runLease(t, url, &list, append([]string{"list"}, alone...)...)
-	server.Pause()
-	paused := time.Now()
-	await(t, "it notices", func() bool { return p.came("degraded") > 0 })
-	await(t, "it refuses", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.refusals) > 0
-	})
-	if now := time.Now(); len(list) != 1 || now.Before(list[0].Until) {
-		t.Errorf("refused at %v; its window was %+v", now, list)
-	}
-	largest := c.newRun()
-	if issued := generator.Katsubushi().Decompose(largest).Time; issued.After(paused.Add(aloneLease)) {
-		t.Errorf("an id of %v; Redis has stood still since %v", issued, paused)
-	}
-	serving := p.came("serving")
-	server.Resume()
-	resumed := time.Now()
-	await(t, "it serves again", func() bool { return p.came("serving") > serving })
-	t.Logf("serving again after %v", time.Since(resumed).Round(time.Millisecond))
-	l.awaitMore(t, 100)
-	l.finish(t)
-	c.above(t, largest)
-	c.verdict(t)
-	for text := range c.refusals {
-		if !strings.HasPrefix(text, "SERVER_ERROR lease expired ") {
-			t.Errorf("refused with %q", text)
-		}
-	}
-	var stats redis.Stats
-	if runLease(t, url, &stats, append([]string{"stats"}, alone...)...); stats.GetIDSuccess != 1 {
-		t.Errorf("it went on with another lease: %+v", stats)
-	}
 }

@@ -2,11 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/http"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -76,68 +72,6 @@ func (p *process) serve(lanes int) bool {
 	return n == lanes
 }
 
-func TestProcessLeasesFromRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	url := server.URL()
-	httpPort := freePort(t)
-	first := launchLeasing(t, url, "-http-port", httpPort)
-	// It says what is missing, is un-ready, and goes on by itself.
-	await(t, "it says how to make the pool", func() bool { return strings.Contains(first.Logged(), "lease init") })
-	await(t, "HTTP answers", func() bool {
-		resp, err := http.Get("http://127.0.0.1:" + httpPort + "/readyz")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusServiceUnavailable
-	})
-	for _, c := range []struct {
-		args []string
-		want int
-	}{{[]string{"-http-port", httpPort}, exitOK}, {[]string{"-http-port", httpPort, "-ready"}, exitFailure},
-		{nil, exitFailure}} {
-		checkHealth(t, c.want, append([]string{"-bind", "127.0.0.1", "-port", "1"}, c.args...)...) // the port is closed
-	}
-	initPool(t, url)
-	first.WaitListening(t)
-	if w := workerOf(t, first); w != 1 {
-		t.Errorf("the first daemon has worker id %d", w)
-	}
-	second := launchLeasing(t, url, "-lanes", "2")
-	second.WaitListening(t)
-	await(t, "both lanes of the second serve", func() bool { return second.serve(2) })
-
-	var list []workerid.Lease
-	runLease(t, url, &list, "list", "-all")
-	held := 0
-	for _, l := range list {
-		if l.Using {
-			held++
-		}
-	}
-	if len(list) != 5 || held != 3 {
-		t.Errorf("lease list: %+v", list)
-	}
-	if runLease(t, url, &list, "list"); len(list) != 3 {
-		t.Errorf("lease list shows what nobody has, or not all that somebody has: %+v", list)
-	}
-	namespace := url[strings.Index(url, "ns=")+3:]
-	if members := fmt.Sprint(server.Do("ZRANGE", namespace+":ids", "0", "-1")); !strings.HasPrefix(members, "[A4 A5 ") {
-		t.Errorf("those that expired least recently come first: %s", members) // who holds the others has extended some
-	}
-
-	// What is given back can be had at once.
-	first.end(t, syscall.SIGTERM)
-	third := launchLeasing(t, url, "-lanes", "3")
-	third.WaitListening(t)
-	await(t, "all lanes of the third serve", func() bool { return third.serve(3) })
-	var stats redis.Stats
-	if runLease(t, url, &stats, "stats"); stats.Held != 5 || stats.GetIDSuccess != 6 {
-		t.Errorf("lease stats: %+v", stats)
-	}
-}
-
 // TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's
 // daemon: whatever holds the lease is killed, and somebody else gets its worker id.
 func TestProcessKilledHolderAndSuccessor(t *testing.T) {
@@ -163,27 +97,4 @@ func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 		}
 	}
 	c.verdict(t)
-}
-
-func TestLeaseWithNumbers(t *testing.T) {
-	t.Parallel()
-	url := redistest.Start(t).URL()
-	initPool(t, url)
-	for _, n := range []int{2, -1} {
-		var r redis.Replicas
-		if runLease(t, url, &r, "replicas", strconv.Itoa(n)); r.Needed != n || r.Connected == nil {
-			t.Errorf("lease replicas %d: %+v", n, r)
-		}
-	}
-	code, stdout, stderr, _ := patiently(environment(), "lease", "release", "-redis", url, "5")
-	if code != exitOK || stdout != "free already: nobody has it\n" {
-		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
-	}
-	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"},
-		{"lease", "release", "1024", "-redis", url}} {
-		code, _, stderr, _ := patiently(environment(), args...)
-		if code != exitFailure || !strings.Contains(stderr, "the pool has no worker id 1024") {
-			t.Errorf("%q: exit code %d: %s", args, code, stderr)
-		}
-	}
 }

@@ -1,34 +1,11 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
-
-// TestProcessStore: -store does for the daemon, `lease` and `run` what -redis does.
-func TestProcessStore(t *testing.T) {
-	t.Parallel()
-	flags := append([]string{"-store", redistest.Start(t).URL()}, shortLease...)
-	got := printed(t, append([]string{"lease", "init", "-how", "new"}, flags...)...)
-	if !strings.HasPrefix(got, "recorded in redis://") || !strings.HasSuffix(got, "\nmade: its worker ids can be had\n") {
-		t.Errorf("lease init: %s", got)
-	}
-	if w := workerOf(t, start(t, flags...)); w != 1 {
-		t.Errorf("the daemon has worker id %d", w)
-	}
-	if got := printed(t, append(append([]string{"run"}, flags...), "-log-level", "error", "--", "echo",
-		"it is {}")...); got != "it is 2\n" {
-		t.Errorf("run: %s", got)
-	}
-	if got := printed(t, append([]string{"lease", "stats"}, flags...)...); !strings.Contains(got,
-		"\nclient_get_id_success       2\n") {
-		t.Errorf("lease stats: %s", got)
-	}
-}
 
 type plainAdmin struct{ workerid.Admin }
 
