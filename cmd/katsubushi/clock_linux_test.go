@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
@@ -56,16 +55,6 @@ func (s *process) awaitHeartbeats(t *testing.T) {
 	t.Helper()
 	up := statistic(t, s.Addr(), "uptime")
 	await(t, "a second passes", func() bool { return statistic(t, s.Addr(), "uptime") > up+1 })
-}
-
-// issuedBetween checks the times in all ids against the machine's clock: the daemon's excursions
-// have left no trace in them.
-func (c *census) issuedBetween(t *testing.T, began time.Time) {
-	t.Helper()
-	first, last := generator.Katsubushi().Decompose(c.min).Time, generator.Katsubushi().Decompose(c.max).Time
-	if first.Before(began.Add(-time.Second)) || last.After(time.Now().Add(3*time.Second)) {
-		t.Errorf("ids of %v to %v", first, last)
-	}
 }
 
 func TestProcessClockStepsBackAnHour(t *testing.T) {

@@ -5,18 +5,18 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -36,45 +36,40 @@ func procKB(t *testing.T, pid int, field string) int64 {
 	return kb
 }
 
-// firstDuplicate sorts ids and returns one that occurs twice.
-func firstDuplicate(ids []uint64) (uint64, bool) {
-	slices.Sort(ids)
-	for i := 1; i < len(ids); i++ {
-		if ids[i] == ids[i-1] {
-			return ids[i], true
-		}
-	}
-	return 0, false
-}
-
 // TestProcessMillionIDs: 16 gomemcache clients of one connection each fetch a million ids, one by
 // one and a hundred at a time.
 func TestProcessMillionIDs(t *testing.T) {
 	t.Parallel()
 	const clients, perClient, batch = 16, 62500, 100
 	p := start(t, "-worker-id", "1")
-	began := time.Now()
-	all := make([][]uint64, clients)
+	began, all := time.Now(), census{}
+	keys := make([]string, batch)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
 	var wg sync.WaitGroup
 	for c := range clients {
 		wg.Go(func() {
 			mc := gomemcache(p.Addr())
 			mc.MaxIdleConns = 1
 			defer mc.Close()
-			keys := make([]string, batch)
-			for i := range keys {
-				keys[i] = strconv.Itoa(i)
+			ids := make([]uint64, 0, perClient)
+			take := func(item *memcache.Item) {
+				id, _ := strconv.ParseUint(string(item.Value), 10, 64)
+				if len(ids) > 0 && id <= ids[len(ids)-1] {
+					t.Errorf("client %d: id %d came after %d", c, id, ids[len(ids)-1])
+				}
+				ids = append(ids, id)
 			}
-			for len(all[c]) < perClient {
-				if len(all[c])%5000 == 0 { // some one by one
+			for len(ids) < perClient && !t.Failed() {
+				if len(ids)%5000 == 0 { // some one by one
 					for range batch {
 						item, err := mc.Get("id")
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						id, _ := strconv.ParseUint(string(item.Value), 10, 64)
-						all[c] = append(all[c], id)
+						take(item)
 					}
 					continue
 				}
@@ -84,96 +79,51 @@ func TestProcessMillionIDs(t *testing.T) {
 					return
 				}
 				for _, k := range keys {
-					id, _ := strconv.ParseUint(string(items[k].Value), 10, 64)
-					all[c] = append(all[c], id)
+					take(items[k])
 				}
 			}
+			all.add(ids)
 		})
 	}
 	wg.Wait()
-	var ids []uint64
-	for c, list := range all {
-		for i, id := range list {
-			if i > 0 && id <= list[i-1] {
-				t.Fatalf("client %d: id %d came after %d", c, id, list[i-1])
-			}
-			parts := generator.Katsubushi().Decompose(id)
-			if parts.Worker != 1 || parts.Time.Before(began.Add(-time.Second)) ||
-				parts.Time.After(time.Now().Add(2*time.Second)) {
-				t.Fatalf("id %d is of worker %d at %v", id, parts.Worker, parts.Time)
-			}
+	if n := all.ids.Len(); n != 1_000_000 {
+		t.Errorf("%d ids", n)
+	}
+	for _, id := range []uint64{all.min, all.max} {
+		if parts := generator.Katsubushi().Decompose(id); parts.Worker != 1 {
+			t.Errorf("id %d is of worker %d", id, parts.Worker)
 		}
-		ids = append(ids, list...)
 	}
-	if len(ids) != 1_000_000 {
-		t.Fatalf("%d ids", len(ids))
-	}
-	if id, found := firstDuplicate(ids); found {
-		t.Fatalf("id %d twice", id)
-	}
-	ids[123456] = ids[777777]
-	if _, found := firstDuplicate(ids); !found {
-		t.Fatal("the check misses a planted duplicate")
-	}
+	all.issuedBetween(t, began)
+	all.verdict(t)
 }
 
-// TestProcessHostileInput: none of it crashes the daemon, desynchronises the connection or stays in
-// memory.
+// TestProcessHostileInput: bodies of 2 GB, claimed and begun, do not stay in memory.
 func TestProcessHostileInput(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker-id", "1", "-loops", "2")
-	answer := "VERSION " + version + "\r\n"
-	inData := "set k 0 0 8\r\nget id\r\n\r\nversion\r\n"
-	for _, c := range []struct {
-		name, send, want string
-		closes           bool
-	}{
-		{"one space", " \r\nversion\r\n", "ERROR\r\n" + answer, false},
-		{"a 300 KB line", strings.Repeat("x", 300<<10) + "\r\nversion\r\n", "CLIENT_ERROR line too long\r\n", true},
-		{"get in a data block", inData, "SERVER_ERROR read-only: ids are not stored\r\n" + answer, false},
-		{"data block too large", "set k 0 0 3000000\r\n" + strings.Repeat("get id\r\n", 375000) + "\r\nversion\r\n",
-			"SERVER_ERROR object too large for cache\r\n" + answer, false},
-		{"garbage", "\x01\x02\xff\xfe\r\n\x00\r\nversion\r\n", "ERROR\r\nERROR\r\n" + answer, false},
-		{"HTTP", "POST /id HTTP/1.1\r\nHost: x\r\n\r\n", "", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	block := bytes.Repeat([]byte("get id\r\n"), 8<<10)
+	send := func() {
+		var wg sync.WaitGroup
+		for range 8 {
 			conn := dial(t, "tcp", p.Addr())
-			go io.WriteString(conn, c.send)
-			got := make([]byte, len(c.want))
-			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.want {
-				t.Fatalf("%q, %v", got, err)
-			}
-			if c.closes {
-				if rest, _ := io.ReadAll(conn); len(rest) != 0 {
-					t.Fatalf("%q after it", rest)
+			wg.Go(func() {
+				fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
+				for range 32 << 20 / len(block) {
+					conn.Write(block)
 				}
-			}
-		})
+			})
+		}
+		wg.Wait()
 	}
-	t.Run("a claimed 2 GB body, sent by 8 clients", func(t *testing.T) {
-		block := bytes.Repeat([]byte("get id\r\n"), 8<<10)
-		send := func() {
-			var wg sync.WaitGroup
-			for range 8 {
-				conn := dial(t, "tcp", p.Addr())
-				wg.Go(func() {
-					fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
-					for range 32 << 20 / len(block) {
-						conn.Write(block)
-					}
-				})
-			}
-			wg.Wait()
-		}
-		send() // the engine touches its buffers for the first time
-		before := p.rss(t)
-		send()
-		// When a loop is kept from its processor for long enough, its ring doubles its buffers: up
-		// to 16 MB for each loop, whatever is sent.
-		if grown := p.rss(t) - before; grown > (2*16+8)<<20 {
-			t.Errorf("256 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
-		}
-	})
+	send() // the engine touches its buffers for the first time
+	before := p.rss(t)
+	send()
+	// When a loop is kept from its processor for long enough, its ring doubles its buffers: up
+	// to 16 MB for each loop, whatever is sent.
+	if grown := p.rss(t) - before; grown > (2*16+8)<<20 {
+		t.Errorf("256 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
+	}
 	if p.HasEnded() {
 		t.Fatal("the daemon is gone")
 	}
@@ -252,63 +202,28 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 	}
 }
 
-func TestProcessUnreadyDuringShutdownDelay(t *testing.T) {
-	t.Parallel()
-	for delay := 2 * time.Second; !unreadyDuring(t, delay); delay *= 4 {
-		if delay > 20*time.Second {
-			t.Fatal("never seen un-ready")
-		}
-	}
-}
-
-// unreadyDuring returns false if the delay was over before this process, on a busy machine, had looked.
-func unreadyDuring(t *testing.T, delay time.Duration) bool {
-	t.Helper()
-	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", delay.String())
-	status := func() int {
-		resp, err := http.Get("http://" + p.HTTP() + "/readyz")
-		if err != nil {
-			return 0
-		}
-		resp.Body.Close()
-		return resp.StatusCode
-	}
-	if s := status(); s != 200 {
-		t.Fatalf("/readyz: %d", s)
-	}
-	p.Process.Signal(syscall.SIGTERM)
-	signalled := time.Now()
-	seen := 0
-	await(t, "un-ready", func() bool {
-		seen = status()
-		return seen == 503 || p.HasEnded()
-	})
-	_, err := gomemcache(p.Addr()).Get("id")
-	if took := time.Since(signalled); (seen != 503 || err != nil) && took > delay/2 {
-		t.Logf("%v of a delay of %v had passed: once more", took, delay)
-		<-p.Ended()
-		return false
-	}
-	if seen != 503 || err != nil {
-		t.Errorf("/readyz: %d, and for a client %v, before the delay of %v is over", seen, err, delay)
-	}
-	<-p.Ended()
-	return true
-}
-
 // TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued,
 // however far that ran ahead of the clock: with a state directory in any case, without one as long
 // as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {
 	t.Parallel()
-	for name, args := range map[string][]string{"state file": {"-state-dir", t.TempDir(), "-state-any-disk"},
-		"no state": nil} {
+	onDisk := []string{"-state-dir", t.TempDir(), "-state-any-disk"}
+	for name, c := range map[string]struct {
+		signal syscall.Signal
+		args   []string
+	}{
+		"state file": {syscall.SIGKILL, append(onDisk, "-worker-id", "1")},
+		"no state":   {syscall.SIGKILL, []string{"-worker-id", "1"}},
+		"clean stop": {syscall.SIGTERM, append(onDisk, "-worker-id", "3")},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var last uint64
-			for range 5 {
-				p := start(t, append([]string{"-worker-id", "1"}, args...)...)
+			for range 4 {
+				p := start(t, c.args...)
 				ids := hurry(t, p, 400_000)
-				p.Kill()
+				if code := p.end(t, c.signal); c.signal == syscall.SIGTERM && code != exitOK {
+					t.Fatalf("exit code %d", code)
+				}
 				if ids[0] <= last {
 					t.Fatalf("the first id is %d after %d", ids[0], last)
 				}
@@ -342,27 +257,6 @@ func hurry(t *testing.T, p *process, n int) []uint64 {
 	return ids
 }
 
-// TestProcessCleanRestart: after a clean stop, the next run starts at once, just above the last id.
-func TestProcessCleanRestart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	var last uint64
-	for range 3 {
-		p := start(t, "-worker-id", "3", "-state-dir", dir, "-state-any-disk")
-		ids := hurry(t, p, 400_000)
-		if ids[0] <= last {
-			t.Fatalf("the first id is %d after %d", ids[0], last)
-		}
-		last = ids[len(ids)-1]
-		if code := p.end(t, syscall.SIGTERM); code != exitOK {
-			t.Fatalf("exit code %d", code)
-		}
-		if p.Entry("worker ids are not given back: they are free when their windows end") != nil {
-			t.Error("not given back")
-		}
-	}
-}
-
 // TestProcessTheSameWorkerIDTwice: the second daemon of a host with a worker id does not start,
 // whatever its port and its state directory.
 func TestProcessTheSameWorkerIDTwice(t *testing.T) {
@@ -381,87 +275,21 @@ func TestProcessTheSameWorkerIDTwice(t *testing.T) {
 	}
 }
 
-func TestProcessHTTP(t *testing.T) {
-	t.Parallel()
-	debug := freePort(t)
-	p := start(t, "-worker-id", "5", "-http-port", freePort(t), "-enable-stats", "-enable-pprof", "-debug-port", debug)
-	getFrom := func(address, path string) string {
-		resp, err := http.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		return string(b)
-	}
-	get := func(path string) string { return getFrom(p.HTTP(), path) }
-	id, err := strconv.ParseUint(get("/id"), 10, 64)
-	if err != nil || generator.Katsubushi().Decompose(id).Worker != 5 {
-		t.Errorf("/id: %d %v", id, err)
-	}
-	if ids := strings.Split(get("/ids?n=1000"), "\n"); len(ids) != 1000 {
-		t.Errorf("/ids: %d", len(ids))
-	}
-	if _, err := gomemcache(p.Addr()).Get("id"); err != nil {
-		t.Error(err)
-	}
-	var m string
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(m)
-		}
-	})
-	await(t, "the loop has counted the answer that it sent", func() bool {
-		m = get("/metrics")
-		return strings.Contains(m, "\nkatsubushi_request_duration_seconds_count 1\n") // HTTP is not measured
-	})
-	for _, want := range []string{"katsubushi_ids_issued_total 1002", `katsubushi_commands_total{command="http"} 2`} {
-		if !strings.Contains(m, "\n"+want+"\n") {
-			t.Errorf("/metrics has no line %q", want)
-		}
-	}
-	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.Addr()) ||
-		!strings.Contains(e, " state=serving ") {
-		t.Errorf("/debug/events: %s", e)
-	}
-	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 1002,`) ||
-		!strings.Contains(s, `"get_requests": 3,`) {
-		t.Error(s)
-	}
-}
-
-// It cannot know which of the two is wrong, so it does not exit: after a boot the clock may be
-// corrected any moment.
-func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	const why = ", 2060-01-01T00:00:00Z: this host's clock is wrong, or -epoch"
-	port := freePort(t)
-	p := launch(t, "-worker-id", "1", "-epoch", "2060-01-01T00:00:00Z", "-http-port", port)
-	awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", why)
-	await(t, "the log says so too", func() bool { return p.Entry("lease") != nil }) // it has a way of its own
-	if e := p.Entry("lease"); e["level"] != "WARN" || !strings.HasSuffix(fmt.Sprint(e["reason"]), why) {
-		t.Errorf("logged %v", e)
-	}
-	if p.HasEnded() {
-		t.Error("it exited")
-	}
-}
-
-func TestProcessHasAProcessorBesideItsLoops(t *testing.T) {
+// TestProcessDebugPort: what -enable-stats and -debug-port show. The daemon has a processor beside its loops.
+func TestProcessDebugPort(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "1")
 	for engine, want := range map[string]string{"net": `"gomaxprocs":1,`, "auto": `"gomaxprocs":3,`} {
 		debug := freePort(t)
-		p := start(t, "-worker-id", "6", "-engine", engine, "-loops", "2", "-enable-stats", "-debug-port", debug)
+		p := start(t, "-worker-id", "6", "-engine", engine, "-loops", "2", "-enable-stats", "-enable-pprof",
+			"-debug-port", debug)
 		if strings.Contains(p.Logged(), `"name":"net"`) {
 			want = `"gomaxprocs":1,` // there is no other engine here
 		}
-		resp, err := http.Get("http://localhost:" + debug + "/debug/stats")
-		if err != nil {
-			t.Fatal(err, p.Logged())
-		}
-		defer resp.Body.Close()
-		if b, _ := io.ReadAll(resp.Body); !strings.Contains(string(b), want) {
-			t.Errorf("engine %s with two loops: want %s in %s", engine, want, b)
+		for path, want := range map[string]string{"/debug/stats": want,
+			"/debug/events": " INFO  listening address=" + p.Addr(), "/debug/pprof/cmdline": "-enable-pprof"} {
+			if _, _, got := httpGet(debug, path); !strings.Contains(got, want) {
+				t.Errorf("engine %s with two loops, %s: want %s in %s", engine, path, want, got)
+			}
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
@@ -77,55 +75,4 @@ func TestProcessSequenceInEtcd(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	await(t, "the daemon has learned of the name", func() bool { return c.must(t, "items") < 1000 })
-}
-
-// While etcd is away a daemon starts and serves its other kinds. While it runs it has the blocks at hand.
-func TestProcessEtcdAway(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	counters := []string{"-counters", etcdtest.URL(t, m)}
-	if code, _, stderr := runName("",
-		append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
-		t.Fatal(stderr)
-	}
-	m.Kill()
-	p, c := startWithoutCounters(t, counters)
-	m.Launch()
-	served := func(key string) (v uint64) {
-		await(t, key+" is served", func() bool {
-			var says string
-			v, says = c.get(t, key)
-			return says == ""
-		})
-		return v
-	}
-	if v := served("orders"); v > 3*40 {
-		t.Errorf("orders begins with %d", v)
-	}
-	if v := served("items"); v != 7 {
-		t.Errorf("items begins with %d", v)
-	}
-
-	last := served("orders")
-	m.Pause()
-	n, says := 0, ""
-	for ; says == ""; n++ {
-		var v uint64
-		if v, says = c.get(t, "orders"); says == "" && v <= last {
-			t.Fatalf("%d after %d", v, last)
-		} else if says == "" {
-			last = v
-		}
-	}
-	if n < 10 || n > 3*40 || !strings.Contains(says, "no block for ") {
-		t.Errorf("after %d values: %q", n, says)
-	}
-	c.must(t, "id")
-	m.Resume()
-	if v := served("orders"); v <= last {
-		t.Errorf("%d after %d", v, last)
-	}
-	began := time.Now()
-	p.end(t, syscall.SIGTERM)
-	t.Logf("stopped after %v", time.Since(began))
 }

@@ -138,24 +138,22 @@ func TestProcessInitInATerminal(t *testing.T) {
 	}
 }
 
-// TestProcessInitEndedEarly: ^C and ^D at any question leave nothing behind.
+// TestProcessInitEndedEarly: ^C and ^D at the first question, at a later one and at the last leave nothing.
 func TestProcessInitEndedEarly(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"\x03", "\x04"} {
-		for answered := range 5 {
-			dir := t.TempDir() + "/new"
-			x := inTerminal(t, "init", "-dir", dir)
-			for range answered {
-				x.answer(t, "]: ", "\n")
-			}
-			x.answer(t, "]: ", key)
-			<-x.ended
-			if said := x.said(); x.cmd.ProcessState.ExitCode() != exitFailure || !strings.Contains(said, "nothing was written") {
-				t.Errorf("%q after %d answers: %v\n%s", key, answered, x.cmd.ProcessState, said)
-			}
-			if _, err := os.Lstat(dir); err == nil {
-				t.Errorf("%q after %d answers: %q", key, answered, written(t, dir))
-			}
+	for answered, key := range map[int]string{0: "\x03", 2: "\x04", 4: "\x03"} {
+		dir := t.TempDir() + "/new"
+		x := inTerminal(t, "init", "-dir", dir)
+		for range answered {
+			x.answer(t, "]: ", "\n")
+		}
+		x.answer(t, "]: ", key)
+		<-x.ended
+		if said := x.said(); x.cmd.ProcessState.ExitCode() != exitFailure || !strings.Contains(said, "nothing was written") {
+			t.Errorf("%q after %d answers: %v\n%s", key, answered, x.cmd.ProcessState, said)
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%q after %d answers: %q", key, answered, written(t, dir))
 		}
 	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -105,16 +103,6 @@ func TestProcessLeaf(t *testing.T) {
 			t.Fatalf("%d, want %d", v, want)
 		}
 	}
-	get := func(path string) (int, string) {
-		t.Helper()
-		resp, err := http.Get("http://" + p.HTTP() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(body)
-	}
 	for path, want := range map[string]struct {
 		status int
 		body   string
@@ -122,17 +110,17 @@ func TestProcessLeaf(t *testing.T) {
 		"/api/segment/get/orders": {200, "700"}, "/api/segment/get/items": {200, "1"},
 		"/api/segment/get/other": {404, "no such generator: other\n"},
 	} {
-		if status, body := get(path); status != want.status || body != want.body {
+		if status, _, body := httpGet(p.HTTP(), path); status != want.status || body != want.body {
 			t.Errorf("%s: %d %q", path, status, body)
 		}
 	}
-	status, body := get("/api/snowflake/get/other")
+	status, _, body := httpGet(p.HTTP(), "/api/snowflake/get/other")
 	if v, err := strconv.ParseUint(body, 10, 64); status != 200 || err != nil || v < 1<<40 {
 		t.Errorf("%d %q", status, body)
 	}
 	server.Do(t, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('late', 70, 1000)")
 	await(t, "a new row is served", func() bool {
-		status, body := get("/api/segment/get/late")
+		status, _, body := httpGet(p.HTTP(), "/api/segment/get/late")
 		return status == 200 && body == "70"
 	})
 	p.end(t, syscall.SIGTERM)

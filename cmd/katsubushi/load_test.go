@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
@@ -74,6 +75,16 @@ func (c *census) verdict(t *testing.T) {
 	}
 	if len(c.refusals) > 0 {
 		t.Logf("refused: %v", c.refusals)
+	}
+}
+
+// issuedBetween checks the times in all ids against the machine's clock: the daemon's excursions
+// have left no trace in them.
+func (c *census) issuedBetween(t *testing.T, began time.Time) {
+	t.Helper()
+	first, last := generator.Katsubushi().Decompose(c.min).Time, generator.Katsubushi().Decompose(c.max).Time
+	if first.Before(began.Add(-time.Second)) || last.After(time.Now().Add(3*time.Second)) {
+		t.Errorf("ids of %v to %v", first, last)
 	}
 }
 
@@ -260,10 +271,16 @@ func (l *load) kill(p *process) {
 // statistic asks for a number, on a connection of its own.
 func statistic(t *testing.T, addr, name string) int64 {
 	t.Helper()
-	conn := dial(t, "tcp", addr)
+	return statisticOf(t, "tcp", addr, name)
+}
+
+// statisticOf is statistic, also on a unix socket, and also of one of `stats generators`.
+func statisticOf(t *testing.T, network, addr, name string) int64 {
+	t.Helper()
+	conn := dial(t, network, addr)
 	defer conn.Close()
-	io.WriteString(conn, "stats\r\n")
-	for s := bufio.NewScanner(conn); s.Scan() && s.Text() != "END"; {
+	io.WriteString(conn, "stats\r\nstats generators\r\nquit\r\n")
+	for s := bufio.NewScanner(conn); s.Scan(); {
 		if value, found := strings.CutPrefix(s.Text(), "STAT "+name+" "); found {
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {

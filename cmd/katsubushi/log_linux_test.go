@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,21 +91,6 @@ func launchInto(t *testing.T, stderr *os.File, args ...string) *process {
 	return runs(t, cmd)
 }
 
-// statistic is that of the general group, by the unix socket.
-func (d *deaf) statistic(t *testing.T, name string) int64 {
-	t.Helper()
-	c := dial(t, "unix", d.sock)
-	defer c.Close()
-	fmt.Fprint(c, "stats\r\nquit\r\n")
-	all, err := io.ReadAll(c)
-	m := regexp.MustCompile("STAT " + name + ` (\d+)\r\n`).FindSubmatch(all)
-	if err != nil || m == nil {
-		t.Fatalf("no statistic %s: %v", name, err)
-	}
-	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
-	return n
-}
-
 // serves asks for an id on many connections, so that every loop has to answer some.
 func (d *deaf) serves(t *testing.T) {
 	t.Helper()
@@ -129,7 +111,7 @@ func (d *deaf) chatter(t *testing.T) {
 		for range 100 {
 			d.Process.Signal(syscall.SIGHUP)
 		}
-		return d.statistic(t, "log_lines_dropped") > 0
+		return statisticOf(t, "unix", d.sock, "log_lines_dropped") > 0
 	})
 }
 
@@ -155,7 +137,7 @@ func TestProcessNobodyReadsTheLog(t *testing.T) {
 	})
 	lost := d.Entry("log lines were lost: the log could not be written")
 	_, _, page := httpGet(httpPort, "/metrics")
-	if n := d.statistic(t, "log_lines_dropped"); lost["lines"] != float64(n) ||
+	if n := statisticOf(t, "unix", d.sock, "log_lines_dropped"); lost["lines"] != float64(n) ||
 		!strings.Contains(page, fmt.Sprintf("\nkatsubushi_log_lines_dropped_total %d\n", n)) {
 		t.Errorf("lost: %v in the log, %d in the statistics; metrics:\n%s", lost["lines"], n, page)
 	}
@@ -174,20 +156,6 @@ func TestProcessStopsThoughNobodyReadsTheLog(t *testing.T) {
 	d.chatter(t)
 	d.Process.Signal(syscall.SIGTERM)
 	d.ends(t, exitOK)
-}
-
-func TestProcessASecondSignalThoughNobodyReadsTheLog(t *testing.T) {
-	t.Parallel()
-	httpPort := freePort(t)
-	d := startDeaf(t, "-http-port", httpPort, "-bind", "127.0.0.1", "-shutdown-delay", "1h")
-	d.chatter(t)
-	d.Process.Signal(syscall.SIGTERM)
-	await(t, "it is about to stop", func() bool {
-		status, _, _ := httpGet(httpPort, "/readyz")
-		return status == http.StatusServiceUnavailable
-	})
-	d.Process.Signal(syscall.SIGTERM)
-	d.ends(t, exitFailure)
 }
 
 func TestProcessTheReaderOfTheLogGoesAway(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,21 +33,7 @@ func availableEngines(t *testing.T) (names []string) {
 // memoryOf is a figure of a process in /proc, in bytes: VmRSS now, VmHWM at most.
 func memoryOf(t *testing.T, pid int, figure string) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, figure+":"); ok {
-			kB, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kB << 10
-		}
-	}
-	t.Fatalf("no %s in %s", figure, text)
-	return 0
+	return int(procKB(t, pid, figure)) << 10
 }
 
 // longLines opens connections that send the first size bytes of a get line each, and go on when

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,70 +80,4 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	if log := p.Logged(); !strings.Contains(log, "katsubushi name create") {
 		t.Errorf("of a wiped server: %s", log)
 	}
-}
-
-// While Redis is away a daemon starts and serves its other kinds. What it declares waits, and so do the
-// names that others have created. An operator who raises learns who has not heard of it.
-func TestProcessRedisAway(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	counters := []string{"-counters", s.URL()}
-	generator := func(want int, contains string, args ...string) (done bool) {
-		t.Helper()
-		code, stdout, stderr := runName("", append(args, counters...)...)
-		if code != want && !(want == exitOK && raised(code, stderr)) || !strings.Contains(stdout+stderr, contains) {
-			t.Fatalf("%v: %d, %s%s; want %q", args, code, stdout, stderr, contains)
-		}
-		return code == want
-	}
-	generator(exitOK, "", "create", "items sequence start=7")
-	generator(exitOK, "", "create", "orders sequence batch=40")
-	s.Kill()
-	p, c := startWithoutCounters(t, counters)
-	s.Launch()
-	for _, key := range []string{"orders", "items"} { // after a restart they begin at the line
-		await(t, key+" is served", func() bool {
-			v, says := c.get(t, key)
-			return says == "" && v > 1000
-		})
-	}
-
-	confirmed := generator(exitOK, "orders", "raise", "orders", "900000000")
-	await(t, "a value after the raise", func() bool {
-		v, says := c.get(t, "orders") // the next block may take longer than -max-wait
-		if says == "" && v < 900_000_000 && confirmed {
-			t.Fatalf("%d after a raise that the daemon has confirmed", v)
-		}
-		return v >= 900_000_000
-	})
-	p.Pause(t)
-	host, _ := os.Hostname()
-	generator(exitFailure, fmt.Sprintf("daemon %s/%d has not confirmed it", host, p.Process.Pid), "raise", "orders",
-		"1000000000")
-	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	counters[1] += "&replicas=3"
-	generator(exitFailure, "another replicas=K is recorded", "list")
-	counters[1] = s.URL()
-	generator(exitUsage, "K=many: a number", "replicas", "many")
-	generator(exitFailure, "0 to 100 allowed", "replicas", "101")
-	generator(exitOK, "replicas=0, before 0", "replicas", "0")
-	p.end(t, syscall.SIGTERM)
-
-	// A Redis that comes back empty refuses the daemon's own sequence. The others are not known: their
-	// names must not get ids of another kind.
-	s.Kill()
-	p, c = startWithoutCounters(t, counters)
-	if err := os.RemoveAll(filepath.Join(s.Dir, "appendonlydir")); err != nil {
-		t.Fatal(err)
-	}
-	s.Launch()
-	for _, said := range []string{"a sequence cannot be served", "the counter store answers: its sequences are served"} {
-		await(t, "the log says: "+said, func() bool { return p.Entry(said) != nil })
-	}
-	if v, says := c.get(t, "items"); says == "" {
-		t.Errorf("%d for a name of a store that was wiped", v)
-	}
-	p.end(t, syscall.SIGTERM)
 }

@@ -41,8 +41,11 @@ func TestProcessSequenceKillLoop(t *testing.T) {
 	r := rand.New(rand.NewPCG(c.seed, 0))
 	for c.seen.Len() < values {
 		plan := drawLife(r, life)
-		if c.kills == 0 && c.lives > 1 {
-			plan = soakedLife{Batch: 5000, Values: life / 2} // a short run has a kill too
+		switch c.lives { // a short run has a kill and a clean stop too
+		case 1:
+			plan = soakedLife{Batch: 5000, Values: life / 2}
+		case 2:
+			plan = soakedLife{Batch: 5000, Values: life / 2, Stop: true}
 		}
 		c.live(t, r.Uint64(), plan)
 		if t.Failed() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -41,31 +40,13 @@ func (c *asker) answered(t *testing.T) string {
 	return a.refusal
 }
 
-// stat returns a figure of `stats generators`.
-func (c *asker) stat(t *testing.T, name string) (value string) {
+// asked asks a daemon for a key, waits until it has counted that, and returns when it began.
+func (c *asker) asked(t *testing.T, p *process, key, figure string) (at time.Time) {
 	t.Helper()
-	if _, err := io.WriteString(c, "stats generators\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	for line := ""; line != "END\r\n"; {
-		var err error
-		if line, err = c.r.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-		if words := strings.Fields(line); len(words) == 3 && words[1] == name {
-			value = words[2]
-		}
-	}
-	return value
-}
-
-// asked asks for keys, waits until another asker sees that the daemon has counted that, and returns when it began.
-func (c *asker) asked(t *testing.T, key, figure string, look *asker) (at time.Time) {
-	t.Helper()
-	before := look.stat(t, figure)
+	before := statistic(t, p.Addr(), figure)
 	at = time.Now()
 	c.ask(t, key)
-	await(t, "the request waits: "+figure, func() bool { return look.stat(t, figure) != before })
+	await(t, "the request waits: "+figure, func() bool { return statistic(t, p.Addr(), figure) != before })
 	return at
 }
 
@@ -132,31 +113,29 @@ func TestProcessStandsStillBesideStrictSequences(t *testing.T) {
 	led := newAsker(t, leader)
 	await(t, "the first daemon leads", func() bool {
 		led.ask(t, "orders")
-		return led.answered(t) == "" && led.stat(t, "leader_groups") == "16"
+		return led.answered(t) == "" && statistic(t, leader.Addr(), "leader_groups") == 16
 	})
 	follower := start(t, args(2)...)
 	follows := newAsker(t, follower)
 	await(t, "the second daemon follows", func() bool {
 		follows.ask(t, "orders")
-		return follows.answered(t) == "" && follows.stat(t, "forward_requests_total") != "0"
+		return follows.answered(t) == "" && statistic(t, follower.Addr(), "forward_requests_total") != 0
 	})
-	look := newAsker(t, follower)
 	servedWithin(t, time.Second, func() (string, time.Duration) {
 		leader.Pause(t)
-		asked := follows.asked(t, "orders", "forward_requests_total", look)
+		asked := follows.asked(t, follower, "orders", "forward_requests_total")
 		ran := time.Since(asked)
 		went := follower.stands(t, func() {})
 		leader.Resume(t)
 		return follows.answered(t), ran + time.Since(went)
 	})
-	look = newAsker(t, leader)
 	servedWithin(t, time.Second, func() (string, time.Duration) {
 		m.Pause()
-		before, asked, requests := look.stat(t, "orders:waits"), time.Now(), 0
+		before, asked, requests := statistic(t, leader.Addr(), "orders:waits"), time.Now(), 0
 		await(t, "a request waits", func() bool { // the first ones have the values at hand
 			led.ask(t, "orders")
 			requests++
-			return look.stat(t, "orders:waits") != before
+			return statistic(t, leader.Addr(), "orders:waits") != before
 		})
 		ran := time.Since(asked)
 		went := leader.stands(t, m.Resume)

@@ -51,13 +51,6 @@ func misbehave(origin *upgrade.Origin, how string) {
 	switch how {
 	case "version":
 		origin.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version + 1, Program: "99.0.0"})
-	case "fingerprint":
-		origin.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Fingerprint: "other bits"})
-	case "kind":
-		origin.Send(upgrade.Message{Kind: upgrade.Serving})
-	case "exits":
-		fmt.Fprintln(os.Stderr, "cannot find the moon")
-		os.Exit(7)
 	case "deaf":
 		origin.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Fingerprint: fingerprint})
 	case "waits":

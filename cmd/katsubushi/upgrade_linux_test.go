@@ -200,11 +200,9 @@ func TestProcessUpgradeRefused(t *testing.T) {
 		} else {
 			last = id
 		}
-		resp, err := http.Get("http://" + u.HTTP() + "/id")
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: HTTP: %v, %v", what, resp, err)
+		if status, _, body := httpGet(u.HTTP(), "/id"); status != http.StatusOK {
+			t.Fatalf("%s: HTTP: %d, %s", what, status, body)
 		}
-		resp.Body.Close()
 	}
 
 	os.Remove(u.program)
@@ -220,19 +218,8 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	refused("a silent program", "said nothing in time", "-timeout", "1s")
 	u.install(t, write(dir+"/wrapper", "#!/bin/sh\n"+binary+" \"$@\"\nexit $?\n", 0o700))
 	refused("a wrapper", "the new program is a wrapper: process")
-	u.install(t, write(dir+"/stalls", "#!/bin/sh\nsleep 3600\nexit $?\n", 0o700))
-	refused("a wrapper whose program stalls", "said nothing in time", "-timeout", "1s")
 	if left := u.session(); len(left) != 1 {
 		t.Errorf("processes %v are left, and %d serves", left, u.now)
-	}
-	for mode, says := range map[string]string{
-		"version":     "speaks version 2 of the upgrade, this one 1",
-		"fingerprint": "the ids of the new process have other bits, those of this one",
-		"kind":        `said "serving" where "hello" was due`,
-		"exits":       "exit status 7; its last line: cannot find the moon",
-	} {
-		u.pretend(t, mode)
-		refused(mode, says)
 	}
 	u.pretend(t, "waits")
 	for patience := time.Second; ; patience *= 2 { // a busy machine may not have started it by then
@@ -249,9 +236,6 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	u.install(t, binary)
 	for text, says := range map[string]string{
 		"http-port 1":                    "its port is",
-		was + "\nredis-port 1":           "port redis-port: the process that runs did not pass it",
-		"http-port 0":                    "passed socket http-port: no port of these settings",
-		was + "\nlayout twitter":         "the ids of the new process have",
 		was + "\nmax-run-ahead nonsense": "max-run-ahead",
 	} {
 		write(config, text, 0o600)

@@ -138,6 +138,9 @@ func TestARestartMustWait(t *testing.T) {
 			config.StateDir = c.dir
 			h := begun(t, config)
 			<-h.Serving()
+			if got := log.take(); strings.Contains(got, "no state directory: ids repeat if") != (c.dir == "") {
+				t.Errorf("%s: at the start: %s", c.name, got)
+			}
 			time.Sleep(3 * time.Second)
 			if err := h.Issuer.Generator(0).Skip(h.Clock.Now() + c.ahead.Milliseconds()); err != nil {
 				h.Issuer.Publish(0, 1, h.Clock.Now(), h.Clock.Now()+window) // a state file's window is shorter
