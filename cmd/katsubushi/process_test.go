@@ -104,14 +104,15 @@ func (p *process) end(t *testing.T, s os.Signal) int {
 	return p.ProcessState.ExitCode()
 }
 
-// patiently runs a command in this process, and again while its store is too slow for it. again means that what was not
-// answered may have been done.
+// patiently runs a command in this process, and again while its store is too slow for it. again means that this was the
+// answer of a later try, and that an earlier one may have done it.
 func patiently(env variables, args ...string) (code int, stdout, stderr string, again bool) {
 	for tries := 0; ; tries++ {
 		var o, e bytes.Buffer
 		code = run(args, env, &o, &e)
-		if stdout, stderr = o.String(), e.String(); !tooSlow(stderr) || tries == 50 {
-			return code, stdout, stderr, tries > 0
+		stdout, stderr = o.String(), e.String()
+		if slow := tooSlow(stderr); !slow || tries == 50 {
+			return code, stdout, stderr, tries > 0 && !slow
 		}
 	}
 }
