@@ -84,7 +84,7 @@ func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 // enginesHere returns the engines that run here.
 func enginesHere() (names []string) {
 	for _, name := range []string{"net", "epoll", "uring"} {
-		if _, _, err := engines.Choose(name); err == nil {
+		if _, _, err := engines.Choose(name, 2); err == nil {
 			names = append(names, name)
 		}
 	}

@@ -122,7 +122,7 @@ func (c *Config) Validate() error {
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
 	}
-	if _, _, err := engines.Choose(c.Engine); err != nil {
+	if _, _, err := engines.Choose(c.Engine, 1); err != nil {
 		wrong("Engine", "%w", err)
 	}
 	if c.SockMode&^fs.ModePerm != 0 {

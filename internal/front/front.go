@@ -131,7 +131,7 @@ func (f *Front) chooseEngine() error {
 	if all {
 		name = "net"
 	}
-	newEngine, why, err := engines.Choose(name)
+	newEngine, why, err := engines.Choose(name, f.c.Loops)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,11 @@ import (
 type candidate struct {
 	name  string
 	make  func(server.Config) server.Engine
-	probe func() error // returns why it cannot run here, or nil
+	probe func(loops int) error // returns why it cannot run here, or nil
 }
 
 func netCandidate() candidate {
-	return candidate{"net", func(c server.Config) server.Engine { return std.New(c) }, func() error { return nil }}
+	return candidate{"net", func(c server.Config) server.Engine { return std.New(c) }, func(int) error { return nil }}
 }
 
 const auto = "auto"
@@ -34,24 +34,25 @@ func namesOf(from []candidate) []string {
 	return names
 }
 
-// Choose returns the engine to use. "uring", "epoll" and "net" select that engine, or return an
+// Choose returns the engine to use with so many loops. "uring", "epoll" and "net" select that engine, or return an
 // error with the reason why it cannot run; "auto" selects the first of them that runs here. reason
 // is for the log. "net" always serves the encrypted ports, beside the chosen engine.
-func Choose(name string) (make func(server.Config) server.Engine, reason string, err error) {
-	alone, reason, err := choose(name, candidates())
+func Choose(name string, loops int) (make func(server.Config) server.Engine, reason string, err error) {
+	alone, reason, err := choose(name, loops, candidates())
 	if err != nil {
 		return nil, "", err
 	}
 	return func(c server.Config) server.Engine { return newBeside(alone(c), c) }, reason, nil
 }
 
-func choose(name string, from []candidate) (make func(server.Config) server.Engine, reason string, err error) {
+func choose(name string, loops int, from []candidate) (
+	make func(server.Config) server.Engine, reason string, err error) {
 	var refused []string
 	for _, c := range from {
 		if name != c.name && name != auto {
 			continue
 		}
-		err := c.probe()
+		err := c.probe(loops)
 		switch {
 		case err == nil && name == auto && len(refused) == 0:
 			return c.make, c.name + " is the fastest that runs here", nil

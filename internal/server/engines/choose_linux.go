@@ -10,7 +10,7 @@ import (
 func candidates() []candidate {
 	return []candidate{
 		{"uring", func(c server.Config) server.Engine { return uring.New(c) }, uring.Probe},
-		{"epoll", func(c server.Config) server.Engine { return epoll.New(c) }, func() error { return nil }},
+		{"epoll", func(c server.Config) server.Engine { return epoll.New(c) }, func(int) error { return nil }},
 		netCandidate(),
 	}
 }

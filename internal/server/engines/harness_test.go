@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // makers returns the engines under test: all that run here.
 func makers() (all []candidate) {
 	for _, c := range candidates() {
-		if c.probe() == nil {
+		if c.probe(2) == nil {
 			all = append(all, c)
 		}
 	}

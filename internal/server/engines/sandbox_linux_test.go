@@ -14,7 +14,7 @@ import (
 // In a sandbox that forbids io_uring the probe says so, and auto takes the next engine. The sandbox
 // uses seccomp, like a container's, but for one thread only.
 func TestProbeWhereForbidden(t *testing.T) {
-	if err := uring.Probe(); err != nil {
+	if err := uring.Probe(2); err != nil {
 		t.Skip(err)
 	}
 	done := make(chan struct{})
@@ -25,15 +25,15 @@ func TestProbeWhereForbidden(t *testing.T) {
 			t.Logf("cannot make a sandbox: %v", err)
 			return
 		}
-		if err := uring.Probe(); err == nil || !strings.Contains(err.Error(), "not permitted") {
+		if err := uring.Probe(2); err == nil || !strings.Contains(err.Error(), "not permitted") {
 			t.Errorf("probe: error %v, want one that says it is not permitted", err)
 		}
-		make, reason, err := Choose("auto")
+		make, reason, err := Choose("auto", 2)
 		if err != nil || make(server.Config{}).Name() != "epoll" ||
 			!strings.Contains(reason, "not uring: io_uring is not permitted") {
 			t.Errorf("auto: reason %q, error %v", reason, err)
 		}
-		if _, _, err := Choose("uring"); err == nil {
+		if _, _, err := Choose("uring", 2); err == nil {
 			t.Error("uring: no error")
 		}
 	}()

@@ -4,10 +4,12 @@ package uring
 
 import (
 	"context"
+	"errors"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,16 +53,35 @@ func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 }
 
 // Probe returns nil if the kernel, and whatever confines this process, allow everything that the
-// engine needs; otherwise it returns the reason.
-func Probe() error {
+// engine needs with so many loops; otherwise it returns the reason. All their rings are made at the same time,
+// because there may be memory for some of them only.
+func Probe(loops int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r, err := newRing(2, New(server.Config{}).Sizes)
-	if err != nil {
-		return err
+	for range max(loops, 1) {
+		r, err := makeRing(2, New(server.Config{}).Sizes)
+		if err != nil {
+			return err
+		}
+		defer r.close(true)
+		if err := r.tryClose(); err != nil {
+			return err
+		}
 	}
-	defer r.close(true)
-	return r.tryClose()
+	return nil
+}
+
+// returned is how long the kernel may take to give the memory of a closed ring back.
+const returned = 250 * time.Millisecond
+
+// makeRing is newRing after rings were closed, such as Probe's. They count as locked memory a moment longer.
+func makeRing(files int, sizes Sizes) (*ring, error) {
+	for deadline := time.Now().Add(returned); ; time.Sleep(time.Millisecond) {
+		r, err := newRing(files, sizes)
+		if !errors.Is(err, unix.ENOMEM) || time.Now().After(deadline) {
+			return r, err
+		}
+	}
 }
 
 // A ringLoop is an event loop that waits with io_uring.
@@ -145,7 +166,7 @@ func newLoop(l *loop.Loop, sizes Sizes) (loop.Runner, error) {
 	}
 	l.Learn = u.learn
 	var err error
-	u.ring, err = newRing(files, sizes)
+	u.ring, err = makeRing(files, sizes)
 	return u, err
 }
 

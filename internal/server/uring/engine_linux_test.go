@@ -14,7 +14,7 @@ import (
 // If a connection had two sends in one submission and the socket had no room for the first, it
 // might have room for the second.
 func TestOneSendForEachConnectionAndTurn(t *testing.T) {
-	if err := Probe(); err != nil {
+	if err := Probe(2); err != nil {
 		t.Skip(err)
 	}
 	runtime.LockOSThread()
@@ -62,7 +62,7 @@ func TestReceiveThatFailedWithABuffer(t *testing.T) {
 
 // The last input of a lingering connection may close it. After that, no operation may use its slot.
 func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
-	if err := Probe(); err != nil {
+	if err := Probe(2); err != nil {
 		t.Skip(err)
 	}
 	runtime.LockOSThread()
