@@ -159,6 +159,8 @@ func more(t *testing.T, say func(string, any, error), r, replica *redistest.Serv
 	early := opened(c)
 	_, err = early.Define(bg, d)
 	say("an empty namespace: define by a daemon", "", err)
+	_, _, err = early.Changes(bg, "")
+	say("an empty namespace: what a daemon begins that asks for changes", r.Do("HLEN", "early:sequences"), err)
 	_, err = operator.Define(bg, d)
 	say("an empty namespace: define by an operator", "", err)
 	_, err = early.Reserve(bg, d.Name, 1)
@@ -167,4 +169,7 @@ func more(t *testing.T, say func(string, any, error), r, replica *redistest.Serv
 	say("an empty namespace: raise", "", err)
 	_, err = early.Reserve(bg, d.Name, 1)
 	say("an empty namespace: reserve after that", "", err)
+	r.Do("HSET", "early:sequences", "daemon:old", "1000 host/1 ")
+	_, err = operator.Behind(bg)
+	say("the note of a daemon that was silent for a day", r.Do("HEXISTS", "early:sequences", "daemon:old"), err)
 }

@@ -165,27 +165,21 @@ func (p *pair) loseWrites() {
 	}
 }
 
+// The same test finds duplicates if nobody notices a loss.
 func TestFailOversThatLoseWrites(t *testing.T) {
 	t.Parallel()
-	p := newPair(t)
-	p.forgetful = true
-	p.define("")
-	p.loseWrites()
-	if p.twice > 0 {
-		t.Errorf("%d blocks share values with others", p.twice)
-	}
-	t.Logf("%d blocks in %d fail-overs; the last one ends at %d", len(p.blocks), rounds, p.blocks[len(p.blocks)-1].Hi)
-}
-
-// The same test finds duplicates if nobody notices a loss.
-func TestFailOversThatLoseWritesWithoutTheLine(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	p.history, p.forgetful = "same", true
-	p.define("")
-	p.loseWrites()
-	if p.twice == 0 {
-		t.Error("no duplicates")
+	for _, history := range []string{"", "same"} {
+		t.Run("history "+history, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t)
+			p.history, p.forgetful = history, true
+			p.define("")
+			p.loseWrites()
+			if (p.twice > 0) != (history == "same") {
+				t.Errorf("%d blocks share values with others", p.twice)
+			}
+			t.Logf("%d blocks in %d fail-overs; the last one ends at %d", len(p.blocks), rounds, p.last().Hi)
+		})
 	}
 }
 

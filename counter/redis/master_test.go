@@ -62,60 +62,50 @@ func recorded(t *testing.T, s *redistest.Server, word string) string {
 // that has stayed there and one that starts now ask for all that they can get.
 func TestAnOrdinaryFailOver(t *testing.T) {
 	t.Parallel()
-	for _, query := range []string{"", "&replicas=1"} {
-		t.Run(query, func(t *testing.T) {
-			t.Parallel()
-			master := redistest.Start(t, durable...)
-			replica := master.Replica()
-			sentinel := redistest.Sentinels(t, 1, 1, master.Addr())[0]
-			url := "redis+sentinel://" + sentinel.Addr() + "/main/0?ns=" + redistest.Namespace(t) + query
-			now := wallClock()
-			plain := open(t, Config{URL: master.URL() + query, Operator: true}).with(&now)
-			d := counter.Sequence("orders")
-			d.Rate = 1000
-			define(t, plain, d)
-			if _, err := Open(Config{URL: url}); err != nil {
-				want(t, url, err, ErrNoReplicas)
-				t.Logf("refused: %v", err)
-				return
-			}
-			stayed, began := open(t, Config{URL: url}).with(&now), open(t, Config{URL: url}).with(&now)
-			redistest.Until(t, "there is a block", func() bool { return reserve(stayed, 10) == nil })
+	master := redistest.Start(t, durable...)
+	replica := master.Replica()
+	sentinel := redistest.Sentinels(t, 1, 1, master.Addr())[0]
+	url := "redis+sentinel://" + sentinel.Addr() + "/main/0?ns=" + redistest.Namespace(t) + "&replicas=1"
+	now := wallClock()
+	plain := open(t, Config{URL: master.URL() + "&replicas=1", Operator: true}).with(&now)
+	d := counter.Sequence("orders")
+	d.Rate = 1000
+	define(t, plain, d)
+	stayed, began := open(t, Config{URL: url}).with(&now), open(t, Config{URL: url}).with(&now)
+	redistest.Until(t, "there is a block", func() bool { return reserve(stayed, 10) == nil })
 
-			redistest.Until(t, "it fails over", func() bool {
-				_, err := sentinel.Ask("SENTINEL", "FAILOVER", "main")
-				return err == nil
-			})
-			redistest.Until(t, "the Sentinel says so", func() bool {
-				addr, err := sentinel.Ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
-				return err == nil && strings.HasSuffix(addr, strconv.Itoa(replica.Port))
-			})
-			granted, twice, values := 0, 0, map[uint64]bool{}
-			ask := func() {
-				now += 1000
-				for _, s := range []*Store{stayed, began} {
-					b, err := s.Reserve(bg, "orders", 1_000_000)
-					for v := b.Lo; err == nil && v <= b.Hi; v++ {
-						if granted++; values[v] {
-							twice++
-						}
-						values[v] = true
-					}
+	redistest.Until(t, "it fails over", func() bool {
+		_, err := sentinel.Ask("SENTINEL", "FAILOVER", "main")
+		return err == nil
+	})
+	redistest.Until(t, "the Sentinel says so", func() bool {
+		addr, err := sentinel.Ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+		return err == nil && strings.HasSuffix(addr, strconv.Itoa(replica.Port))
+	})
+	granted, twice, values := 0, 0, map[uint64]bool{}
+	ask := func() {
+		now += 1000
+		for _, s := range []*Store{stayed, began} {
+			b, err := s.Reserve(bg, "orders", 1_000_000)
+			for v := b.Lo; err == nil && v <= b.Hi; v++ {
+				if granted++; values[v] {
+					twice++
 				}
+				values[v] = true
 			}
-			for range 10 {
-				ask()
-			}
-			t.Logf("%d values, %d of them twice; the old master is a %s", granted, twice, master.Info("role"))
-			master.Demote(replica) // as the Sentinels will
-			redistest.Until(t, "there are values again", func() bool {
-				ask()
-				return granted > 0
-			})
-			if twice > 0 {
-				t.Errorf("%d of %d values came twice", twice, granted)
-			}
-		})
+		}
+	}
+	for range 10 {
+		ask()
+	}
+	t.Logf("%d values, %d of them twice; the old master is a %s", granted, twice, master.Info("role"))
+	master.Demote(replica) // as the Sentinels will
+	redistest.Until(t, "there are values again", func() bool {
+		ask()
+		return granted > 0
+	})
+	if twice > 0 {
+		t.Errorf("%d of %d values came twice", twice, granted)
 	}
 }
 
@@ -330,35 +320,6 @@ func TestWhatWasTakenBackIsNotRemembered(t *testing.T) {
 		strings.Replace(text, " next="+next+" ", " next=100 ", 1))
 	if err := reserve(s, 1); err == nil || !strings.Contains(err.Error(), "was granted up to 100:") {
 		t.Errorf("this process does not remember that it was granted up to 100: %v", err)
-	}
-}
-
-// A replica misses a raise, and becomes the master: all values come again from there. With replicas=K the
-// raise is refused. Without it the answer says what may undo it.
-func TestARaiseThatAReplicaMissed(t *testing.T) {
-	t.Parallel()
-	for _, query := range []string{"", "&replicas=1"} {
-		t.Run(query, func(t *testing.T) {
-			t.Parallel()
-			now := wallClock()
-			server := redistest.Start(t, durable...)
-			replica := server.Replica(durable...)
-			operator := open(t, Config{URL: server.URL() + query, Operator: true}).with(&now)
-			define(t, operator, counter.Sequence("orders"))
-			replica.Kill()
-			server.Until("the master has noticed", func() bool { return server.Info("connected_slaves") == "0" })
-			if err := raise(operator, 1_000_000); err != nil {
-				want(t, "a raise that a replica misses", err, ErrUnconfirmed)
-				if floor := recorded(t, server, "floor"); floor != "0" {
-					t.Errorf("it is refused, and the floor is %s", floor)
-				}
-				return
-			}
-			text, err := operator.NotPromised(bg)
-			if err != nil || !strings.Contains(text, "a replica that is away now") {
-				t.Errorf("the operator is told %q, %v", text, err)
-			}
-		})
 	}
 }
 

@@ -76,34 +76,6 @@ func TestADefinitionIsSafeOrNothing(t *testing.T) {
 	}
 }
 
-func TestReplicasAndClocks(t *testing.T) {
-	server := redistest.Start(t, durable...)
-	skew := int64(0)
-	c := Config{URL: server.URL() + "&replicas=1", Operator: true, now: func() int64 { return wallClock() + skew }}
-	s := open(t, c)
-	replica := server.Replica()
-	redistest.Until(t, "the definition is safe", func() bool {
-		_, err := s.Define(bg, counter.Sequence("orders"))
-		return err == nil
-	})
-	redistest.Until(t, "a grant is confirmed", func() bool { return reserve(s, 1) == nil })
-	for _, skew = range []int64{-60_000, 60_000} {
-		want(t, "another clock", reserve(s, 1), ErrSkew)
-	}
-	skew = 0
-	wrong := open(t, Config{URL: "redis://" + replica.Addr() + "/0?ns=" + redistest.Namespace(t)})
-	want(t, "of the replica", reserve(wrong, 1), ErrNotMaster)
-	replica.Pause()
-	err := reserve(s, 1)
-	want(t, "with a replica that does not answer", err, ErrUnconfirmed)
-	want(t, "with a replica that does not answer", err, counter.ErrUnavailable)
-	replica.Resume()
-	server.Replica()
-	err = reserve(s, 1)
-	want(t, "with two replicas", err, ErrReplicas)
-	want(t, "with two replicas", err, counter.ErrUnavailable)
-}
-
 // Between the read and the write of a call another server became master, or another daemon wrote.
 func TestWriteComparesRecordAndHistory(t *testing.T) {
 	r := redistest.Start(t, durable...)

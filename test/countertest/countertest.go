@@ -20,13 +20,13 @@ type Open func(t *testing.T) (counter.Store, counter.Admin)
 
 // Run tests the stores that newOpen's results open. newOpen is called for each test, and makes an Open
 // of records that do not exist yet.
-func Run(t *testing.T, newOpen func(t *testing.T) Open) {
-	for name, test := range map[string]func(t *testing.T, open Open){
-		"Changes": testChanges, "Behind": testBehind,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, newOpen(t)) })
-	}
-	run(t, newOpen, odd, true)
+func Run(t *testing.T, newOpen func(t *testing.T) Open) { RunAs(t, newOpen, Odd) }
+
+// RunAs is Run with other definitions than Odd.
+func RunAs(t *testing.T, newOpen func(t *testing.T) Open, definition func(name string) counter.Definition) {
+	t.Run("Changes", func(t *testing.T) { testChanges(t, newOpen(t), definition) })
+	t.Run("Behind", func(t *testing.T) { testBehind(t, newOpen(t), definition) })
+	run(t, newOpen, definition, true)
 }
 
 // RunPlain tests stores whose sequences are all as counter.Sequence says, and which take no block back,
@@ -46,7 +46,8 @@ func run(t *testing.T, newOpen func(t *testing.T) Open, definition func(name str
 
 var bg = context.Background()
 
-func odd(name string) counter.Definition {
+// Odd is a sequence of odd numbers.
+func Odd(name string) counter.Definition {
 	return counter.Definition{Name: name, Start: 1, Step: 2, Offset: 1, Max: 10_001}
 }
 
@@ -67,10 +68,10 @@ func names(list []counter.Record) string {
 	return strings.Join(names, " ")
 }
 
-func testChanges(t *testing.T, open Open) {
+func testChanges(t *testing.T, open Open, definition func(name string) counter.Definition) {
 	s, _ := open(t)
 	other, admin := open(t)
-	define(t, s, odd("orders"))
+	define(t, s, definition("orders"))
 	since, records, err := s.Changes(bg, "")
 	if err != nil || names(records) != "orders" {
 		t.Fatalf("%q, %v", names(records), err)
@@ -98,7 +99,7 @@ func testChanges(t *testing.T, open Open) {
 		want   func(list []counter.Record) bool
 	}{
 		{"define", func() error {
-			_, err := other.Define(bg, odd("items"))
+			_, err := other.Define(bg, definition("items"))
 			return err
 		}, func(l []counter.Record) bool { return names(l) == "items orders" }},
 		{"raise", func() error {
@@ -124,9 +125,9 @@ func testChanges(t *testing.T, open Open) {
 
 // An operator learns which daemons have not heard of a change. A daemon has heard of what it was told when it asks
 // again, and one that has ended is not waited for.
-func testBehind(t *testing.T, open Open) {
+func testBehind(t *testing.T, open Open, definition func(name string) counter.Definition) {
 	s, admin := open(t)
-	define(t, s, odd("orders"))
+	define(t, s, definition("orders"))
 	if _, err := admin.Behind(bg); errors.Is(err, counter.ErrNoRoll) {
 		return
 	}
@@ -313,7 +314,8 @@ func testRandom(t *testing.T, open Open, definition func(name string) counter.De
 			t.Fatalf("seed %d, step %d: %v, want %v", seed, i, got, expected)
 		}
 		r, err := p.admin.Show(bg, "orders")
-		if err != nil || r.Next != want.Next || returns && r.Floor != want.Floor || r.Retired != want.Retired {
+		if err != nil || r.Definition != d || r.Next != want.Next || returns && r.Floor != want.Floor ||
+			r.Retired != want.Retired {
 			t.Fatalf("seed %d, step %d: %+v, %v; want %+v", seed, i, r, err, want)
 		}
 	}
