@@ -3,7 +3,6 @@ package counter
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -91,115 +90,12 @@ func TestOnlyBatchMayDiffer(t *testing.T) {
 	}
 }
 
-// A model of a record: who had which value, and which values may never come again.
-type ledger struct {
-	r      Record
-	had    map[uint64]bool // granted and not given back
-	blocks []Block         // of one holder, in order
-	floor  uint64
-	writes int
-}
-
-func (l *ledger) token() string {
-	l.writes++
-	return fmt.Sprint("write ", l.writes)
-}
-
-// Whatever is asked of a record, a granted value is never granted again, unless its holder gave it back.
-func TestNoValueIsGrantedTwice(t *testing.T) {
-	for seed := range uint64(3000) {
-		r := rand.New(rand.NewPCG(seed, 0))
-		step := 1 + r.Uint64N(4)
-		d := Definition{Name: "orders", Start: 1 + r.Uint64N(20), Step: step, Offset: 1 + r.Uint64N(step),
-			Max: 200 + r.Uint64N(2000)}
-		l := &ledger{r: NewRecord(d, "0"), had: map[uint64]bool{}}
-		for range 60 {
-			before := l.r
-			var err error
-			switch r.IntN(8) {
-			case 0:
-				err = l.raise(r)
-			case 1, 2:
-				err = l.giveBack(r)
-			case 3:
-				if r.IntN(20) == 0 {
-					l.r.Retire(l.token())
-				}
-			default:
-				err = l.reserve(t, seed, r)
-			}
-			if err != nil && l.r != before {
-				t.Fatalf("seed %d: %v, and the record changed from %+v to %+v", seed, err, before, l.r)
-			}
-			if err := l.r.Check(); err != nil { // no change leaves what a Store takes for damage
-				t.Fatalf("seed %d: %v, from %+v to %+v", seed, err, before, l.r)
-			}
-			if err == nil && l.r.Next < before.Next && l.had[l.r.Next] {
-				t.Fatalf("seed %d: the next value went from %d down to %d", seed, before.Next, l.r.Next)
-			}
-		}
-	}
-}
-
-func (l *ledger) reserve(t *testing.T, seed uint64, r *rand.Rand) error {
-	n := r.Uint64N(20)
-	b, err := l.r.Reserve(n, l.token())
-	if err != nil {
-		if errors.Is(err, ErrRetired) != l.r.Retired || errors.Is(err, ErrEnded) == l.r.Retired {
-			t.Fatalf("seed %d: %v of %+v", seed, err, l.r)
-		}
-		return err
-	}
-	if b.Token != l.r.Token {
-		t.Fatalf("seed %d: the block has the token %q, the record %q", seed, b.Token, l.r.Token)
-	}
-	got := uint64(0)
-	for v := b.Lo; v <= b.Hi; v += l.r.Step {
-		if l.had[v] || v < l.floor || v < l.r.Start || v > l.r.Max || v%l.r.Step != l.r.Offset%l.r.Step {
-			t.Fatalf("seed %d: %d was granted: had before: %v, floor %d, %+v", seed, v, l.had[v], l.floor, l.r)
-		}
-		l.had[v] = true
-		got++
-	}
-	if got == 0 || got > max(n, 1) || got < n && l.r.Next <= l.r.Max {
-		t.Fatalf("seed %d: %d values for %d", seed, got, n)
-	}
-	l.blocks = append(l.blocks, b)
-	return nil
-}
-
-// giveBack tries any block and place, also wrong ones: with an old token, twice, in the middle of a step.
-func (l *ledger) giveBack(r *rand.Rand) error {
-	if len(l.blocks) == 0 {
-		return nil
-	}
-	i := len(l.blocks) - 1
-	if r.IntN(3) == 0 {
-		i = r.IntN(len(l.blocks))
-	}
-	b := l.blocks[i]
-	next := b.Lo + r.Uint64N(b.Hi-b.Lo+5)
-	err := l.r.Return(b, next, l.token())
-	if err == nil {
-		for v := l.r.Next; v <= b.Hi; v += l.r.Step {
-			delete(l.had, v)
-		}
-	}
-	return err
-}
-
-func (l *ledger) raise(r *rand.Rand) error {
-	v := r.Uint64N(l.r.Next + 30)
-	err := l.r.Raise(v, l.token())
-	if err == nil {
-		l.floor = max(l.floor, v)
-	}
-	return err
-}
-
 func TestABlockIsGivenBackOnceAndOnlyByItsHolder(t *testing.T) {
 	d := Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: 1000}
 	r := NewRecord(d, "0")
+	if err := r.Check(); err != nil {
+		t.Error(err)
+	}
 	a, _ := r.Reserve(10, "a") // 1..19
 	b, _ := r.Reserve(10, "b") // 21..39
 	for _, c := range []struct {
@@ -246,7 +142,7 @@ func TestRaiseAndRetire(t *testing.T) {
 	}
 	for _, c := range []struct{ to, next, floor uint64 }{{32, 41, 32}, {5, 41, 32}, {41, 41, 41}, {92, 101, 92}} {
 		if err := r.Raise(c.to, fmt.Sprint(c.to)); err != nil || r.Next != c.next || r.Floor != c.floor ||
-			r.Token != fmt.Sprint(c.to) {
+			r.Token != fmt.Sprint(c.to) || r.Check() != nil {
 			t.Errorf("raised to %d: %v, %+v", c.to, err, r)
 		}
 	}
