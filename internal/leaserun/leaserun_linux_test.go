@@ -235,7 +235,8 @@ func successors(p *place) {
 	p.issuers(3)
 	started := func(l *lessee) bool { return l.said("msg=started") }
 	redistest.Until(p, "three say so", func() bool { // a program may issue before
-		return 3 == len(slices.DeleteFunc(slices.Clone(all), func(l *lessee) bool { return !started(l) }))
+		begun := slices.DeleteFunc(slices.Clone(all), func(l *lessee) bool { return !started(l) })
+		return len(begun) == 3
 	})
 	for _, l := range all {
 		if started(l) {
