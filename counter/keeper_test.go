@@ -500,35 +500,6 @@ func TestTheEndOfASequence(t *testing.T) {
 	})
 }
 
-// A record that is gone is not made again: its values would come a second time.
-func TestARecordThatIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, memcounter.NewDatabase())
-		s := r.add(orders)
-		r.want(s, 1)
-		r.store.use(memcounter.NewDatabase().Open())
-		for figureOf[int64](s, "at_hand") > 0 {
-			take(s, 50)
-		}
-		r.wantRefusal(s, "sequence orders: no such sequence in the counter store")
-		r.store.fail(fmt.Errorf("%w: it is that of host b", counter.ErrForeign), false)
-		time.Sleep(11 * time.Second)
-		r.wantRefusal(s,
-			"sequence orders: the counter store is not the one that granted the last block: it is that of host b")
-		if list, _ := r.store.List(t.Context()); len(list) > 0 {
-			t.Errorf("%+v", list)
-		}
-		r.store.fail(nil, false)
-		if _, err := r.store.Define(t.Context(), orders); err != nil { // by an operator
-			t.Fatal(err)
-		}
-		time.Sleep(15 * time.Second)
-		if run, err := take(s, 1); err != nil || run.First <= 100 { // the new record began at 1 again
-			t.Errorf("%d, %v", run.First, err)
-		}
-	})
-}
-
 func TestManySequencesShareFewCalls(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())

@@ -59,6 +59,13 @@ func (b *board) commit(c Change) (bool, State) {
 	return true, b.state()
 }
 
+// fail makes Commit fail, or work again.
+func (b *board) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = err
+}
+
 // Commit implements Board.
 func (b *board) Commit(ctx context.Context, c Change) (bool, State, error) {
 	b.mu.Lock()

@@ -254,9 +254,7 @@ func TestEndWithoutABoard(t *testing.T) {
 		board := newBoard()
 		a := start(t, board, "a")
 		time.Sleep(3 * time.Second)
-		board.mu.Lock()
-		board.down = errors.New("no etcd")
-		board.mu.Unlock()
+		board.fail(errors.New("no etcd"))
 		began := time.Now()
 		if err := a.stop(); err == nil || time.Since(began) != stopTimeout {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -303,9 +301,7 @@ func TestAnotherStore(t *testing.T) {
 		a := start(t, board, "a")
 		time.Sleep(3 * time.Second)
 		down := func(err error) {
-			board.mu.Lock()
-			board.down = err
-			board.mu.Unlock()
+			board.fail(err)
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
 		}
@@ -332,13 +328,8 @@ func TestEndWithoutGroups(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		b := start(t, board, "b")
 		time.Sleep(3 * time.Second)
-		fail := func(err error) {
-			board.mu.Lock()
-			board.down = err
-			board.mu.Unlock()
-		}
-		fail(errors.New("no etcd"))
-		time.AfterFunc(100*time.Millisecond, func() { fail(nil) })
+		board.fail(errors.New("no etcd"))
+		time.AfterFunc(100*time.Millisecond, func() { board.fail(nil) })
 		if err := b.stop(); err != nil {
 			t.Error(err)
 		}

@@ -358,31 +358,37 @@ func TestServerPaused(t *testing.T) {
 	})
 }
 
+// compares wants no write in place of a row that is not as it was read: changes make it another one.
+func compares(t testing.TB, s *Store, changes map[string]func(r *row)) {
+	t.Helper()
+	found, err := s.d.Load(bg, []string{"orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := found[0].Entry.Copy()
+	if _, err := next.Reserve(10, "new"); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range changes {
+		other := *found[0].Version.(*row)
+		change(&other)
+		write := ledger.Write{Found: ledger.Found{Version: &other}, Next: next}
+		if _, err := s.d.Swap(bg, nil, []ledger.Write{write}); !errors.Is(err, ledger.ErrAgain) {
+			t.Errorf("written %s: %v", what, err)
+		}
+	}
+}
+
 // The server is replaced between reading and writing, as behind an address that moves: nothing is written.
 func TestHistoryIsComparedByTheWrite(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
 		s := open(t, db.table(t))
 		define(t, s)
 		reserve(t, s, 1)
-		found, err := s.d.Load(bg, []string{"orders"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := found[0].Entry.Copy()
-		if _, err := next.Reserve(1, "new"); err != nil {
-			t.Fatal(err)
-		}
-		for what, change := range map[string]func(r *row){
+		compares(t, s, map[string]func(r *row){
 			"under another history": func(r *row) { r.now = "another" },
 			"over another token":    func(r *row) { r.Token = "another" },
-		} {
-			other := *found[0].Version.(*row)
-			change(&other)
-			write := ledger.Write{Found: ledger.Found{Version: &other}, Next: next}
-			if _, err := s.d.Swap(bg, nil, []ledger.Write{write}); !errors.Is(err, ledger.ErrAgain) {
-				t.Errorf("written %s: %v", what, err)
-			}
-		}
+		})
 		reserve(t, s, 11)
 	})
 }
