@@ -232,13 +232,9 @@ func (l *Ledger) Return(ctx context.Context, name string, b counter.Block, next 
 	return l.ReturnAll(ctx, []counter.Rest{{Name: name, Block: b, Next: next}})[0]
 }
 
-// ReturnAll implements counter.Collector.
+// ReturnAll implements counter.Store. It gives back as many rests at once as the store takes in one Swap, and the
+// others meanwhile.
 func (l *Ledger) ReturnAll(ctx context.Context, rests []counter.Rest) []error {
-	return l.giveBack(ctx, rests)
-}
-
-// giveBack gives back as many rests at once as the store takes in one Swap, and the others meanwhile.
-func (l *Ledger) giveBack(ctx context.Context, rests []counter.Rest) []error {
 	errs := make([]error, len(rests))
 	var all sync.WaitGroup
 	for from := 0; from < len(rests); from += l.Together {
