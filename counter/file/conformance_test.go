@@ -16,11 +16,18 @@ func TestConformance(t *testing.T) {
 
 func openIn(dir string) countertest.Open {
 	return func(t *testing.T) (counter.Store, counter.Admin) {
-		s, err := file.Open(file.Config{Dir: dir, AnyDisk: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
+		s := storeIn(t, dir)
 		return s, s
 	}
+}
+
+// storeIn is a Store on the real disk.
+func storeIn(t *testing.T, dir string) *file.Store {
+	t.Helper()
+	s, err := file.Open(file.Config{Dir: dir, AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }

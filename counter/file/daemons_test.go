@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
@@ -19,11 +18,7 @@ func notes(dir string) []string {
 // One that could not write down anything is named.
 func TestBehindOfOtherDaemons(t *testing.T) {
 	dir := t.TempDir()
-	s, err := file.Open(file.Config{Dir: dir, AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storeIn(t, dir)
 	define(t, s)
 	killed := filepath.Join(dir, "killed.daemon")
 	if err := os.WriteFile(killed, []byte("\x001000 host/1 old\n"), 0o600); err != nil {
@@ -48,11 +43,7 @@ func TestBehindOfOtherDaemons(t *testing.T) {
 // If the other daemons could not be told, nobody can say which of them have learnt of it.
 func TestBehindWithoutAnAnnouncement(t *testing.T) {
 	dir := t.TempDir()
-	s, err := file.Open(file.Config{Dir: dir, AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storeIn(t, dir)
 	define(t, s)
 	announcement := filepath.Join(dir, "changes")
 	if err := os.Remove(announcement); err != nil {

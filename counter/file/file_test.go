@@ -230,15 +230,7 @@ func TestTmpfsIsRefused(t *testing.T) {
 // A disk that is really full.
 func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(mount.Small(t, "64k"), "sequences")
-	open := func() *file.Store {
-		s, err := file.Open(file.Config{Dir: dir, AnyDisk: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
-	s := open()
+	s := storeIn(t, dir)
 	define(t, s)
 	reserve(t, s, 10, 101, 119)
 	filler, err := os.Create(filepath.Join(dir, "filler"))
@@ -253,7 +245,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserve(t, s, 10, 121, 139) // in place
-	s = open()
+	s = storeIn(t, dir)
 	reserve(t, s, 10, 141, 159) // a new process, in place too
 	if _, err := s.Raise(ctx, odd.Name, 200); err != nil {
 		t.Error(err)
@@ -362,10 +354,7 @@ func TestChangesThatWereNotAnnounced(t *testing.T) {
 // A directory that nobody has made yet is empty.
 func TestNoDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sequences")
-	s, err := file.Open(file.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storeIn(t, dir)
 	if _, list, err := s.Changes(ctx, ""); err != nil || len(list) > 0 {
 		t.Error(list, err)
 	}
