@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,7 +107,12 @@ func TestClientsLearnOfAStopBeforeThePortCloses(t *testing.T) {
 			at(reflect.ValueOf(d.front).Elem(), "stop").Set(reflect.ValueOf(closes))
 			sealed := context.CancelFunc(func() { order = append(order, "sealed") })
 			at(reflect.ValueOf(d.observer).Elem(), "endKeeping").Set(reflect.ValueOf(sealed))
+			var stopping atomic.Bool
+			time.AfterFunc(delay/2, func() { stopping.Store(d.observer.View().Stopping) })
 			d.stop(false)
+			if delay > 0 && !stopping.Load() {
+				t.Error("during the delay load balancers are told that it is ready")
+			}
 			want := "not ready, the port closes, sealed, deleted, session ends"
 			if got := strings.Join(order, ", "); got != want {
 				t.Errorf("%s, want %s", got, want)
