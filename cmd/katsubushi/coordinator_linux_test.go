@@ -50,10 +50,19 @@ var coordinators = map[string]func(t *testing.T) *coordinator{
 	},
 	"zookeeper": func(t *testing.T) *coordinator {
 		s := zktest.Start(t)
-		// whoever comes first
-		return &coordinator{"ZooKeeper", "zookeeper", s.Addr(), s.Dir, s.Pause, s.Resume, s.Kill, s.Launch,
-			func(string, string) {}}
+		return &coordinator{kind: "ZooKeeper", scheme: "zookeeper", addr: s.Addr(), dir: s.Dir, pause: s.Pause,
+			resume: s.Resume, kill: s.Kill, launch: s.Launch}
 	},
+}
+
+// steady returns the kinds of those that nothing happens to. One ZooKeeper is enough for all of them.
+func steady() map[string]func(t *testing.T) *coordinator {
+	kinds := maps.Clone(coordinators)
+	kinds["zookeeper"] = func(t *testing.T) *coordinator {
+		return &coordinator{kind: "ZooKeeper", scheme: "zookeeper", addr: zktest.Common(t).Addr(),
+			user: func(string, string) {}} // whoever comes first
+	}
+	return kinds
 }
 
 // redisServer is a Redis, of which no more is known than its address, and a user.
@@ -182,7 +191,7 @@ func (p poolOf) start(t *testing.T, more ...string) *process {
 // worker id away, daemons stop in order and are killed, and `run` leases one too.
 func TestProcessLeasesFromCoordinators(t *testing.T) {
 	t.Parallel()
-	overCoordinators(t, func(t *testing.T, s *coordinator) {
+	overThese(t, steady(), func(t *testing.T, s *coordinator) {
 		pool, port := s.pool("p", shortPool...), freePort(t)
 		c := census{lanes: 1}
 		first := pool.launch(t, "-http-port", port, "-advertise", "127.0.0.9:4711")
@@ -383,7 +392,7 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 // The daemon, lease and run log in with what is in the file, and tell nobody.
 func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 	t.Parallel()
-	kinds := maps.Clone(coordinators)
+	kinds := steady()
 	kinds["redis"] = redisServer
 	overThese(t, kinds, func(t *testing.T, s *coordinator) {
 		const password = "hush-7f3a"

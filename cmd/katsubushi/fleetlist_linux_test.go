@@ -95,7 +95,7 @@ func TestProcessFleet(t *testing.T) {
 	for name, url := range map[string]func(t *testing.T) string{
 		"etcd": func(t *testing.T) string { return etcdtest.URL(t, etcdtest.Start(t)) },
 		"ZooKeeper": func(t *testing.T) string {
-			return "zookeeper://" + zktest.Start(t).Addr() + "?ns=" + zktest.Namespace(t)
+			return "zookeeper://" + zktest.Common(t).Addr() + "?ns=" + zktest.Namespace(t)
 		},
 		"Redis": func(t *testing.T) string { return redistest.Start(t).URL() },
 	} {

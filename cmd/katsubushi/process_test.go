@@ -18,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/control"
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
+	"github.com/katsubushi/katsubushi/v3/test/zktest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -49,6 +50,7 @@ func TestMain(m *testing.M) {
 	stoodStill.late = map[time.Time]time.Duration{}
 	go stoodStill.run()
 	code := m.Run()
+	zktest.End()
 	os.RemoveAll(pages)
 	os.RemoveAll(dir)
 	os.Exit(code)

@@ -19,6 +19,12 @@ var common, alone, three place
 // Main runs the tests of a package, and ends what they share. For TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
+	End()
+	os.Exit(code)
+}
+
+// End ends what the tests of a package share. For a TestMain that does more than Main.
+func End() {
 	for _, p := range []*place{&common, &alone, &three} {
 		for _, s := range p.all {
 			s.Kill()
@@ -27,7 +33,6 @@ func Main(m *testing.M) {
 			os.RemoveAll(p.dir)
 		}
 	}
-	os.Exit(code)
 }
 
 // Common returns a server that all tests use at the same time, each below a key of its own. Nobody may
