@@ -38,8 +38,6 @@ type Keeper struct {
 	rung  chan struct{}      // there may be something in queue
 	end   context.CancelFunc // of what Start began; nil = nothing
 	ended chan error         // its result
-	begun chan struct{}      // closed when there was a sequence
-	begin func()             // closes it
 
 	mu    sync.Mutex
 	lines map[string]*line
@@ -62,11 +60,7 @@ type line struct {
 
 // NewKeeper makes a Keeper without sequences.
 func NewKeeper(c Config) *Keeper {
-	begun := make(chan struct{})
-	return &Keeper{
-		c: c, rung: make(chan struct{}, 1), lines: map[string]*line{}, all: map[*line]bool{},
-		begun: begun, begin: sync.OnceFunc(func() { close(begun) }),
-	}
+	return &Keeper{c: c, rung: make(chan struct{}, 1), lines: map[string]*line{}, all: map[*line]bool{}}
 }
 
 // Add hands a sequence to the Keeper. r is what Define returned; batch, if it is not 0, replaces the
@@ -84,7 +78,6 @@ func (k *Keeper) Add(r Record, to Issuer, batch uint64, store Store) error {
 	}
 	l := &line{name: r.Name, store: store, given: make(chan struct{}), machine: NewMachine(r, to, batch, k.c.Log)}
 	k.lines[r.Name], k.all[l] = l, true
-	k.begin()
 	return nil
 }
 
@@ -345,15 +338,10 @@ func giveBackBlocks(ctx context.Context, store Store, some []rest) (lost []error
 	return lost
 }
 
-// listen asks now and then whether an operator has changed anything, from the first sequence until ctx ends. Only what
-// is news to a line wakes Run.
+// listen asks now and then whether an operator has changed anything, until ctx ends. Only what is news to a line wakes
+// Run.
 func (r *run) listen(ctx context.Context) {
 	defer close(r.deaf)
-	select {
-	case <-r.begun:
-	case <-ctx.Done():
-		return
-	}
 	next := func() time.Duration { return pollEvery }
 	if r.c.NextPoll != nil {
 		next = r.c.NextPoll

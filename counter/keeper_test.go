@@ -112,8 +112,8 @@ func (s *asked) Changes(ctx context.Context, since string) (string, []counter.Re
 	return s.Store.Changes(ctx, since)
 }
 
-// TestKeeperAsksWhenOthersWake: for changes, once there is a sequence, at the moments that Config names. So an idle
-// program is not woken for them alone.
+// TestKeeperAsksWhenOthersWake: for changes, at the moments that Config names, so that an idle program is not woken for
+// them alone.
 func TestKeeperAsksWhenOthersWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := time.Now()
@@ -124,18 +124,6 @@ func TestKeeperAsksWhenOthersWake(t *testing.T) {
 			NextPoll: func() time.Duration { return time.Second - time.Since(base)%time.Second },
 		})
 		k.Start()
-		time.Sleep(5 * time.Second)
-		if len(store.at) != 0 {
-			t.Errorf("asked at %v, of no sequence", store.at)
-		}
-		record, err := store.Define(t.Context(), orders)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := issuer.NewSequence(issuer.SequenceConfig{Definition: orders, Wake: func() {}, Ring: func() {}})
-		if err := k.Add(record, s, 0, nil); err != nil {
-			t.Fatal(err)
-		}
 		time.Sleep(10 * time.Second)
 		if err := k.Stop(); err != nil {
 			t.Error(err)
@@ -652,7 +640,6 @@ func TestTheKeeperEndsWhileASequenceIsDropped(t *testing.T) {
 func TestAnOutageIsLoggedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())
-		r.add(orders)
 		for range 2 {
 			r.store.fail(errors.New("disk gone"), false)
 			time.Sleep(20 * time.Second)
