@@ -247,40 +247,6 @@ func answer(t *testing.T, r *http.Request) (status int, body string) {
 	return w.StatusCode, string(text)
 }
 
-// TestUnknownNamesOfADaemon: -unknown-keys reaches every port.
-func TestUnknownNamesOfADaemon(t *testing.T) {
-	udp := redistest.FreePort(t)
-	d, address := run(t, func(c *Config) {
-		c.Definitions, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, redistest.FreePort(t), udp
-	})
-	c := dial(t, address)
-	r := bufio.NewReader(c)
-	io.WriteString(c, "get u7 u8\r\nget id\r\nget 17\r\n")
-	if line, _ := r.ReadString('\n'); line != "CLIENT_ERROR no such generator: u8\r\n" {
-		t.Errorf("%q", line)
-	}
-	values(t, r, []string{"id"}, false)
-	values(t, r, []string{"17"}, false)
-	base := "http://" + d.services.Addresses()[0].At.String()
-	for path, want := range map[string]int{"/id": 200, "/ids?n=3": 200, "/id/id": 200, "/id/1": 200, "/id/u7": 200,
-		"/id/u8": 404, "/ids/u8?n=3": 404} {
-		if status, body := fetch(t, base+path, ""); status != want || want == 404 && body != "no such generator: u8\n" {
-			t.Errorf("%s: %d %q", path, status, body)
-		}
-	}
-	u, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(udp)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	u.SetDeadline(time.Now().Add(patience))
-	io.WriteString(u, "\x00\x01\x00\x00\x00\x01\x00\x00get u8\r\n")
-	b := make([]byte, 100)
-	if n, err := u.Read(b); err != nil || string(b[8:n]) != "CLIENT_ERROR no such generator: u8\r\n" {
-		t.Errorf("%q, %v", b[:n], err)
-	}
-}
-
 // wakened is an engine that counts how often it is woken.
 type wakened struct {
 	server.Engine
