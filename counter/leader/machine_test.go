@@ -647,3 +647,23 @@ func TestAnHeirMustHaveRenewed(t *testing.T) {
 	}
 	w.want("the heir", a.until(releases).Lead[1].Heir, "c")
 }
+
+// A group that a read shows to be this daemon's is renewed at once. And each daemon begins with another group.
+func TestAGroupThatAReadShows(t *testing.T) {
+	w, a, _ := settled(t)
+	w.run(500 * time.Millisecond)
+	w.b.leaders[2] = Leader{Node: a.me, Number: 2, Revision: 9000}
+	w.want("lost", a.Until(2) > w.now, true)
+	a.Saw(w.now, nil)
+	a.once() // it ends, and begins again
+	w.want("the term", a.begun[2], Term{2, 9000, 2})
+	w.want("until", a.Until(2) > w.now, true)
+	w.want("lost", a.stats.Lost, uint64(1))
+	w.want("handed over", a.stats.Handed, uint64(0))
+
+	for _, id := range []string{"x", "y", "z"} {
+		p := newWorld(t).join(id)
+		p.until(claims)
+		p.w.want("the first claim", p.call.claims, GroupOf(id))
+	}
+}
