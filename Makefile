@@ -83,7 +83,7 @@ TEST = $(GO) run ./test/testrun -vet=off -ldflags=-w -timeout 20m
 EVERY_ENGINE = ^TestProcess(MillionIDs|HostileInput|UnixSocket|StopsInGoodOrder|HealthcheckWhereItListens|NobodyReadsTheLog|TLS|StandsStillWithoutRefusals|DescriptorsForSequences|SocketsOfASupervisor|SocketsOfASupervisorStay|SocketsRefused|UpgradeEncrypted|UpgradeAsleep|UpgradeUnderLoad)$$
 
 # Tests of one goroutine, in which the race detector finds nothing and takes ten times as long. Only these packages have tests of these names.
-ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|SequencesInAStoreThatLosesWrites|MutantsAreNoticed|FaultsAreNoticed|ErrorAnywhere|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue)$$
+ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|MutantsAreNoticed|ErrorAnywhere|FaultAnywhere|ManyLives|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue)$$
 OF_ONE_GOROUTINE = ./test/seqsim ./workerid/static ./counter/file ./generator
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
