@@ -2,6 +2,7 @@ package explore
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/sim"
@@ -45,12 +46,15 @@ func TestSchedulesThatAreMended(t *testing.T) {
 		"9:2.0.1.1.2.0 11:11.1.0.0.0.0 12:18.1.0.1.20.0 19:12.0.0.0.0.0", // it cannot be removed
 		"9:2.0.1.1.14.0 10:19.1.0.0.0.2 11:8.1.0.0.13.1 12:12.0.0.0.0.2", // another's new file is renamed
 		"9:1.0.1.1.0.0 10:8.1.0.0.20.0 12:19.1.0.0.0.2 17:12.0.0.0.0.2",  // it is not
+		// a start that had read the record goes on without files, and leaves the page
+		"shared 9:2.0.1.1.11.0 11:11.1.0.0.0.0 12:19.1.0.0.0.1 20:12.0.0.0.0.0",
 	} {
+		schedule, shares := strings.CutPrefix(schedule, "shared ")
 		s, err := ParseSchedule(schedule)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told, err := Replay(Files(sim.None, false), s, 9000); err != nil {
+		if told, err := Replay(Files(sim.None, shares), s, 9000); err != nil {
 			t.Errorf("%v: %v", told, err)
 		}
 	}

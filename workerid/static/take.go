@@ -38,7 +38,7 @@ func (w *worker) take() (err error) {
 	w.mu.Unlock()
 	before := w.state.record.Run.Nonce
 	w.found, w.state = r, newStateFile(w.c.Disk, w.path, w.c.Log, w.hasLock, w.succeed)
-	w.page, w.last, w.above, w.shares = Page{}, run{}, 0, false
+	w.page, w.above, w.shares = Page{}, 0, false
 	w.fresh, w.reserve = r == nil || lost, w.near+stall.Milliseconds()
 	this := run{Nonce: w.c.Nonce()}
 	if w.memory = w.c.Memory; clocks.BootID == "" || lock.ID() == "" {

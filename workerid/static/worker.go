@@ -37,7 +37,7 @@ type worker struct {
 	above   int64   // no earlier run can issue above it
 	page    Page    // this run's, if state.record.Run.Page is not empty
 	found   *record // what take has read; nil if there was no file
-	last    run     // the one before, whose page goes before this one is recorded
+	last    run     // the one that was found last, whose page goes before this one is recorded
 	reserve int64   // ms that marks are ahead of the clock
 	memory  Memory  // nil where it is of no use
 	shares  bool    // this run goes by the shared mark too
