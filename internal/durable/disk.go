@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // Errors that say why a file must not be used as things are.
@@ -66,7 +67,12 @@ type File interface {
 // OS is the operating system's Disk.
 type OS struct{}
 
-type osFile struct{ *os.File }
+// An osFile is an open file, and which one that is: no other file can be that while it is open.
+type osFile struct {
+	*os.File
+	info   fs.FileInfo
+	closed atomic.Bool
+}
 
 // Prepare implements Disk.
 func (OS) Prepare(dir string) (string, error) {
@@ -117,7 +123,7 @@ func (OS) Open(path string, create bool) (File, error) {
 		f, err := os.OpenFile(path, flag|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
 			giveToOwner(filepath.Dir(path), f.Chown)
-			return osFile{f}, nil
+			return identified(f, path)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, withOwner(filepath.Dir(path), err)
@@ -133,10 +139,16 @@ func (OS) Open(path string, create bool) (File, error) {
 		}
 		return nil, withOwner(path, err)
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // a FIFO can be opened
+	return identified(f, path)
+}
+
+// identified closes what is no plain file: a FIFO can be opened.
+func identified(f *os.File, path string) (File, error) {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(cmp.Or(err, fmt.Errorf("%s: %w", path, ErrNoFile)), f.Close())
 	}
-	return osFile{f}, nil
+	return &osFile{File: f, info: info}, nil
 }
 
 // Rename implements Disk.
@@ -155,25 +167,25 @@ func (OS) Names(dir string) ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-func (f osFile) Datasync() error { return datasync(f.File) }
+func (f *osFile) Datasync() error { return datasync(f.File) }
 
-func (f osFile) Lock() error { return lock(f.File) }
+func (f *osFile) Lock() error { return lock(f.File) }
 
-func (f osFile) Is(path string) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(path)
-	return err == nil && os.SameFile(a, b)
+func (f *osFile) Close() error {
+	f.closed.Store(true)
+	return f.File.Close()
 }
 
-func (f osFile) ID() string {
-	info, err := f.Stat()
-	if err != nil {
+func (f *osFile) Is(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !f.closed.Load() && os.SameFile(f.info, info)
+}
+
+func (f *osFile) ID() string {
+	if f.closed.Load() {
 		return ""
 	}
-	return fileID(info)
+	return fileID(f.info)
 }
 
 // Try writes a file as long as a record into dir, and removes it. The error says why no record can be

@@ -174,3 +174,43 @@ func asNobody(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestWhichFileItIs: a file knows its path as long as it is open, wherever that leads meanwhile.
+func TestWhichFileItIs(t *testing.T) {
+	dir := t.TempDir()
+	path, away := filepath.Join(dir, "a.lock"), filepath.Join(dir, "away")
+	f, err := OS{}.Open(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := f.ID()
+	is := func(want bool, when string) {
+		t.Helper()
+		if f.Is(path) != want {
+			t.Errorf("%s: %v", when, !want)
+		}
+	}
+	is(true, "just made")
+	if err := os.Rename(path, away); err != nil {
+		t.Fatal(err)
+	}
+	is(false, "moved away")
+	other, err := OS{}.Open(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(false, "another file is there")
+	if other.ID() == id {
+		t.Errorf("two files are %s", id)
+	}
+	if err := errors.Join(other.Close(), os.Rename(away, path)); err != nil {
+		t.Fatal(err)
+	}
+	is(true, "moved back")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if is(false, "closed"); f.ID() != "" {
+		t.Errorf("closed, it is %s", f.ID())
+	}
+}
