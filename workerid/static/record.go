@@ -38,7 +38,7 @@ type record struct {
 	Generation  uint64 // grows with each write: of two whole copies the one with the larger is meant
 	Worker      uint64
 	HighWater   int64  // the last Unix ms that ids may have been issued from
-	Reserve     int64  // ms that HighWater may lie ahead of the clock
+	Reserve     int64  // ms that HighWater may lie ahead of the clock, or the lower mark that the run shares
 	Fingerprint string // of the layout
 	Machine     string // identity of the machine, see identity.go
 	Boot        string // the kernel's boot id when it was written

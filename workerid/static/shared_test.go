@@ -55,6 +55,19 @@ func (f *fleet) powerCut() {
 	f.clocks.BootID += "+"
 }
 
+// nextStart is a start after a power cut, and no worker id waits for longer than for a mark of its own.
+func (f *fleet) nextStart(t *testing.T) {
+	t.Helper()
+	n := len(f.held)
+	f.powerCut()
+	f.start(t, n)
+	for _, g := range f.held {
+		if g.Lo > f.id+far+1 {
+			t.Errorf("%+v waits for %d ms", g, g.Lo-f.id)
+		}
+	}
+}
+
 // beat lets half a second pass, and windows go on.
 func (f *fleet) beat(t *testing.T) {
 	t.Helper()
@@ -213,11 +226,7 @@ func TestClockAheadBesideASharedMark(t *testing.T) {
 	}
 	f.id -= step
 	f.clocks.Wall -= step
-	f.powerCut()
-	f.start(t, 2)
-	if first := f.held[0].Lo - f.id; first > far+1 {
-		t.Errorf("the next one waits for %d ms", first)
-	}
+	f.nextStart(t)
 }
 
 // TestSharedMarkIsNotBelow: a worker id whose record says that ids may go further than the shared mark does not go by
@@ -320,11 +329,7 @@ func TestNoRoomForASharedMark(t *testing.T) {
 	if f.held[1].Hi != f.id+near {
 		t.Errorf("%+v at %d", f.held, f.id)
 	}
-	f.powerCut()
-	f.start(t, 2)
-	if first := f.held[1].Lo - f.id; first > far+1 {
-		t.Errorf("the next one waits for %d ms", first)
-	}
+	f.nextStart(t)
 }
 
 // TestSharedMarksOfOthersAreRemoved: of processes that are gone, once they make no difference, and no others.

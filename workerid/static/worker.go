@@ -15,11 +15,11 @@ import (
 
 // A worker is one worker id's file.
 //
-// Do not confuse two numbers. The high-water mark is recorded and may be half a minute ahead: a
-// goroutine moves it on while ids are issued. The window ends earlier: it is lengthened only after
-// a check of the lock, and never by more than near beyond that moment. So if an operator tampers with
-// the files and a process loses its lock without knowing, it issues nothing further than near beyond
-// the last moment at which it had the lock.
+// Do not confuse two numbers. The high-water mark is recorded and may be half a minute ahead, or three
+// minutes beside a shared one: a goroutine moves it on while ids are issued. The window ends earlier: it is
+// lengthened only after a check of the lock, and never by more than near beyond that moment. So if an
+// operator tampers with the files and a process loses its lock without knowing, it issues nothing further
+// than near beyond the last moment at which it had the lock.
 type worker struct {
 	c    *Config
 	id   uint64
@@ -38,7 +38,7 @@ type worker struct {
 	page    Page    // this run's, if state.record.Run.Page is not empty
 	found   *record // what take has read; nil if there was no file
 	last    run     // the one that was found last, whose page goes before this one is recorded
-	reserve int64   // ms that marks are ahead of the clock
+	reserve int64   // ms that the mark is ahead of the clock, or the shared one
 	memory  Memory  // nil where it is of no use
 	shares  bool    // this run goes by the shared mark too
 	// locks kept open though not in use: while the record names one that was deleted, or while ids
