@@ -2,338 +2,233 @@ package leader
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// A rig is a Runner over a slow board.
+// TestRunner plays a script with Runners over slow boards:
+//
+//	start a [2ms]    another daemon, whose board takes so long at first
+//	sleep 3s
+//	a takes 2ms 1s 3s    how long its board takes to answer, and its Begin and End
+//	a demote 5 [1s]  and how long it waits; -1 stands for all
+//	a stop
+//	a ends           Run's context does, and Run returns
+//	a show           what it holds, and knows of group 5
+//	a logged         what was logged, and how often
+//	board fails ...  what each call answers from now on, or for how long it fails; "replaced" is ErrReplaced
+//	board works, board says nothing of changes
+func TestRunner(t *testing.T) {
+	script.Run(t, "testdata/runner.txt", func(t *testing.T, play func(script.Do)) {
+		synctest.Test(t, func(t *testing.T) {
+			play((&stage{t: t, board: newBoard(), all: map[string]*rig{}, began: time.Now()}).do)
+		})
+	})
+}
+
+// A stage is a board and the daemons over it.
+type stage struct {
+	t     *testing.T
+	board *board
+	all   map[string]*rig
+	began time.Time
+}
+
+// A rig is a Runner, which is its own slow Board.
 type rig struct {
 	*Runner
-	t     *testing.T
-	board *slowBoard
-	stop  func() error // ends Run
+	*stage
+	stop func() error // ends Run
 
-	mu      sync.Mutex
-	story   []string
-	holds   map[int]Term
-	changes int
-	begins  time.Duration // how long Begin takes,
-	ending  time.Duration // and End
-	log     bytes.Buffer
+	mu                    sync.Mutex
+	holds                 map[int]Term
+	changes, shown        int           // how often View was another one, and when it was shown last
+	delay, begins, ending time.Duration // of a Commit, Begin and End
+	log                   bytes.Buffer
 }
 
-// A slowBoard takes a while to answer, and longer if it is told to.
-type slowBoard struct {
-	*board
-	mu    sync.Mutex
-	delay time.Duration
+// Commit implements Board. It is carried out late.
+func (r *rig) Commit(ctx context.Context, c Change) (bool, State, error) {
+	r.takes(&r.delay)
+	return r.board.Commit(context.WithoutCancel(ctx), c)
 }
 
-func (s *slowBoard) wait(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.delay = d
+// Watch implements Board.
+func (r *rig) Watch(ctx context.Context, changed func(map[int]Leader)) error {
+	return r.board.Watch(ctx, changed)
 }
 
-func (s *slowBoard) Commit(ctx context.Context, c Change) (bool, State, error) {
-	s.mu.Lock()
-	delay := s.delay
-	s.mu.Unlock()
-	time.Sleep(delay)
-	return s.board.Commit(context.WithoutCancel(ctx), c) // it is carried out late
+func (r *rig) takes(d *time.Duration) {
+	r.mu.Lock()
+	wait := *d
+	r.mu.Unlock()
+	time.Sleep(wait)
 }
 
-func start(t *testing.T, b *board, id string) *rig {
-	r := &rig{t: t, board: &slowBoard{board: b, delay: 2 * time.Millisecond}, holds: map[int]Term{}}
-	began := time.Now()
+func (s *stage) start(id string, delay time.Duration) {
+	r := &rig{stage: s, delay: delay, holds: map[int]Term{}}
+	s.all[id] = r
 	r.Runner = NewRunner(Config{
-		Me: Node{ID: id, Redis: id + ":11212"}, Board: r.board, Clock: func() int64 { return int64(time.Since(began)) + 1 },
-		Log: slog.New(slog.NewTextHandler(&r.log, nil)), Begin: r.begin, End: r.end, Changed: func(*View) {
+		Me: Node{ID: id, Redis: id + ":1"}, Board: r, Clock: func() int64 { return int64(time.Since(s.began)) + 1 },
+		Log: slog.New(slog.NewTextHandler(&r.log, nil)), Changed: func(*View) {
 			r.mu.Lock()
+			defer r.mu.Unlock()
 			r.changes++
-			r.mu.Unlock()
+		},
+		Begin: func(term Term) {
+			r.takes(&r.begins)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if old, ok := r.holds[term.Group]; ok {
+				s.t.Errorf("%+v begins, and %+v has not ended", term, old)
+			}
+			r.holds[term.Group] = term
+		},
+		End: func(term Term) {
+			if until := r.Until(term.Group); until != 0 {
+				s.t.Errorf("%+v ends, and it may answer until %d", term, until)
+			}
+			r.takes(&r.ending)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.holds[term.Group] != term {
+				s.t.Errorf("%+v ends, which is not %+v", term, r.holds[term.Group])
+			}
+			delete(r.holds, term.Group)
 		},
 	})
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
 	})
-	t.Cleanup(func() { r.stop() })
-	return r
+	s.t.Cleanup(func() { r.stop() })
 }
 
-func (r *rig) begin(term Term) {
-	r.mu.Lock()
-	begins := r.begins
-	r.mu.Unlock()
-	time.Sleep(begins)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if old, ok := r.holds[term.Group]; ok {
-		r.t.Errorf("%+v begins, and %+v has not ended", term, old)
+func (s *stage) do(words []string) string {
+	if words[0] == "start" {
+		s.start(words[1], s.duration(append(words, "2ms")[2]))
+		return ""
 	}
-	r.holds[term.Group] = term
-	r.story = append(r.story, fmt.Sprintf("begin %d/%d", term.Group, term.Number))
-}
-
-func (r *rig) end(term Term) {
-	if until := r.Until(term.Group); until != 0 {
-		r.t.Errorf("%+v ends, and it may answer until %d", term, until)
-	}
-	r.mu.Lock()
-	ending := r.ending
-	r.mu.Unlock()
-	time.Sleep(ending)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.holds[term.Group] != term {
-		r.t.Errorf("%+v ends, which is not %+v", term, r.holds[term.Group])
-	}
-	delete(r.holds, term.Group)
-	r.story = append(r.story, fmt.Sprintf("end %d/%d", term.Group, term.Number))
-}
-
-func (r *rig) held() int {
-	synctest.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.holds)
-}
-
-func (r *rig) last() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.story[len(r.story)-1]
-}
-
-func (r *rig) want(what string, got, want any) {
-	r.t.Helper()
-	if got != want {
-		r.t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
-// A group goes from one daemon to the other as soon as its blocks are given back, and the others are served
-// meanwhile.
-func TestTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		a := start(t, board, "a")
-		a.want("a view before", a.View().At, int64(0))
-		time.Sleep(3 * time.Second)
-		b := start(t, board, "b")
-		time.Sleep(3 * time.Second)
-		a.want("groups", a.held(), Groups)
-		a.want("not its own", b.Demote(t.Context(), 5), ErrNotLeader)
-		a.want("not its own", b.Demote(t.Context(), All), ErrNotLeader)
-		changes := b.changes
-		time.Sleep(10 * time.Second)
-		b.want("views that say the same", b.changes, changes)
-
-		a.ending = 3 * time.Second
-		began := time.Now()
-		asked, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		a.want("too short", a.Demote(asked, 5), context.DeadlineExceeded)
-		a.want("until", a.Until(5), int64(0))
-		time.Sleep(1900 * time.Millisecond)
-		leader, _ := b.View().Leader(5)
-		b.want("the leader still", leader.ID, "a")
-		b.want("until of others", a.Until(4) > a.c.Clock(), true)
-		time.Sleep(120 * time.Millisecond)
+	if words[0] == "sleep" {
+		time.Sleep(s.duration(words[1]))
 		synctest.Wait()
-		b.want("b has it", b.last(), "begin 5/2")
-		b.want("until", b.Until(5) > b.c.Clock(), true)
-		leader, _ = a.View().Leader(5)
-		b.want("the leader", leader, Node{"b", "b:11212"})
-		if took := time.Since(began); took > 3100*time.Millisecond {
-			t.Errorf("it took %v", took)
+		return ""
+	}
+	if words[0] == "board" {
+		switch why := strings.Join(words[2:], " "); words[1] {
+		case "fails":
+			if d, err := time.ParseDuration(why); err == nil {
+				time.AfterFunc(d, func() { s.board.fail(nil) })
+			}
+			err := errors.New(why)
+			if why == "replaced" {
+				err = fmt.Errorf("%w: cluster 17", ErrReplaced)
+			}
+			s.board.fail(err)
+		case "works":
+			s.board.fail(nil)
+		default:
+			s.board.deaf = true
 		}
-		b.want("views", b.changes > changes, true)
-
-		a.ending = 0
-		if err := a.Demote(t.Context(), All); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(100 * time.Millisecond)
-		a.want("groups", b.held(), Groups)
-		a.want("groups", a.held(), 0)
-		stats := a.Stats()
-		a.want("terms", stats.Terms, uint64(Groups))
-		a.want("handed over", stats.Handed, uint64(Groups))
-		a.want("lost", stats.Lost, uint64(0))
-	})
+		return ""
+	}
+	return s.all[words[0]].do(words[1], append(words[2:], ""))
 }
 
-// Without a watch a daemon still learns within a second.
-func TestWithoutAWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		board.deaf = true
-		a := start(t, board, "a")
-		time.Sleep(3 * time.Second)
-		b := start(t, board, "b")
-		time.Sleep(3 * time.Second)
-		if err := a.Demote(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(1100 * time.Millisecond)
-		b.want("groups", b.held(), 1)
-	})
+func (s *stage) duration(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
 }
 
-// Answers take too long: they are dropped when they come, and the daemon answers no requests once its time is
-// over. It goes on in the same terms.
-func TestAnswersThatComeLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := start(t, newBoard(), "a")
-		time.Sleep(3500 * time.Millisecond)
-		until := a.Until(0)
-		a.board.wait(1500 * time.Millisecond)
-		time.Sleep(20 * time.Second)
-		if now := a.Until(0); now > until+int64(2*time.Second) || now > a.c.Clock() {
-			t.Errorf("until %v, and it was %v", time.Duration(now), time.Duration(until))
-		}
-		failures := a.Stats().Failures
-		if failures < 10 {
-			t.Errorf("%d failures", failures)
-		}
-		a.board.wait(2 * time.Millisecond)
-		time.Sleep(4 * time.Second)
+func (r *rig) do(what string, words []string) string {
+	began := time.Now()
+	after := func(err error) string {
 		synctest.Wait()
-		a.want("it answers", a.Until(0) > a.c.Clock(), true)
-		a.want("what happened", len(a.story), Groups)
-		for _, text := range []string{"does not answer", "answers again"} {
-			a.want(text, strings.Count(a.log.String(), text), 1)
+		return fmt.Sprintf("%v after %v", cmp.Or(err, errors.New("done")), time.Since(began).Round(200*time.Millisecond))
+	}
+	switch what {
+	case "takes":
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.delay, r.begins, r.ending = r.duration(words[0]), r.duration(words[1]), r.duration(words[2])
+		return ""
+	case "demote":
+		ctx := r.t.Context()
+		if words[1] != "" {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, r.duration(words[1]))
+			defer cancel()
 		}
-	})
+		return after(r.Demote(ctx, number(words[0])))
+	case "stop":
+		return after(r.Stop(r.t.Context()))
+	case "ends":
+		return after(r.stop())
+	case "logged":
+		return r.logged()
+	}
+	return r.show()
 }
 
-// A daemon that stops hands everything over, and sees what becomes of it until it ends.
-func TestStopAndEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		a := start(t, board, "a")
-		time.Sleep(3 * time.Second)
-		b := start(t, board, "b")
-		time.Sleep(3 * time.Second)
-		if err := a.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		a.want("groups", a.held(), 0)
-		time.Sleep(100 * time.Millisecond)
-		a.want("groups", b.held(), Groups)
-		leader, _ := a.View().Leader(3)
-		a.want("the leader", leader.ID, "b")
-		a.want("keys", len(board.nodes), 1)
-		if err := a.stop(); err != nil {
-			t.Error(err)
-		}
-		b.ending = time.Second
-		if err := b.stop(); err != nil { // without Stop, and alone
-			t.Error(err)
-		}
-		a.want("groups", len(b.holds), 0)
-		a.want("keys", len(board.nodes), 0)
-		a.want("nobody", board.leaders[3].ID, "")
-	})
+var logged = regexp.MustCompile(`level=(\w+) msg="([^"]*)"`)
+
+func (r *rig) logged() string {
+	times := map[string]int{}
+	for _, m := range logged.FindAllStringSubmatch(r.log.String(), -1) {
+		times[m[1]+" "+m[2]]++
+	}
+	var lines []string
+	for _, text := range slices.Sorted(maps.Keys(times)) {
+		lines = append(lines, fmt.Sprint(times[text], " ", text))
+	}
+	return strings.Join(lines, "\n")
 }
 
-func TestEndWithoutABoard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		a := start(t, board, "a")
-		time.Sleep(3 * time.Second)
-		board.fail(errors.New("no etcd"))
-		began := time.Now()
-		if err := a.stop(); err == nil || time.Since(began) != stopTimeout {
-			t.Errorf("%v after %v", err, time.Since(began))
+func (r *rig) show() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.c.Clock()
+	until := map[string][]int{}
+	for g := range r.holds {
+		left := "is over"
+		if until := r.Until(g); until > now {
+			left = fmt.Sprint("for ", time.Duration(until-now).Round(100*time.Millisecond))
 		}
-		a.want("groups", a.held(), 0)
-	})
-}
-
-// A Term ends while its Begin is under way: End comes afterwards.
-func TestEndDuringBegin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		a := start(t, board, "a")
-		a.begins = 4 * time.Second
-		start(t, board, "b")
-		time.Sleep(3 * time.Second)
-		a.Demote(t.Context(), All)
-		time.Sleep(10 * time.Second)
-		a.want("groups", a.held(), 0)
-		a.want("what happened", len(a.story), Groups)
-	})
-}
-
-// A daemon ends while the write of its first node key is under way.
-func TestEndAtTheBeginning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		a := start(t, board, "a")
-		a.board.wait(300 * time.Millisecond)
-		time.Sleep(time.Millisecond)
-		if err := a.stop(); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		a.want("keys", len(board.nodes), 0)
-	})
-}
-
-// Another store answers than the one that the daemon began with. It says so once, and until the first one is back.
-func TestAnotherStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		a := start(t, board, "a")
-		time.Sleep(3 * time.Second)
-		down := func(err error) {
-			board.fail(err)
-			time.Sleep(3 * time.Second)
-			synctest.Wait()
-		}
-		replaced := fmt.Errorf("%w: cluster 17", ErrReplaced)
-		for _, err := range []error{errors.New("no etcd"), replaced, errors.New("no etcd"), replaced} {
-			down(err)
-		}
-		if err := a.Replaced(); !errors.Is(err, ErrReplaced) || !strings.Contains(err.Error(), "cluster 17") {
-			t.Error(err)
-		}
-		a.want("it is said", strings.Count(a.log.String(), "level=ERROR"), 1)
-		down(nil)
-		a.want("afterwards", a.Replaced(), nil)
-		a.want("what happened", len(a.story), Groups)
-	})
-}
-
-// A daemon that leads nothing ends while the store fails for a moment. It does not end before its key is deleted:
-// for some seconds others would take it for an heir.
-func TestEndWithoutGroups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := newBoard()
-		start(t, board, "a")
-		time.Sleep(3 * time.Second)
-		b := start(t, board, "b")
-		time.Sleep(3 * time.Second)
-		board.fail(errors.New("no etcd"))
-		time.AfterFunc(100*time.Millisecond, func() { board.fail(nil) })
-		if err := b.stop(); err != nil {
-			t.Error(err)
-		}
-		b.want("its key", board.nodes["b"], NodeKey{})
-		b.want("keys", len(board.nodes), 1)
-	})
+		until[left] = append(until[left], g)
+	}
+	var lines []string
+	for _, left := range slices.Sorted(maps.Keys(until)) {
+		lines = append(lines, fmt.Sprintf("holds %s %s", list(until[left]), left))
+	}
+	n, _ := r.View().Leader(5)
+	s, views := r.Stats(), "no other view"
+	if r.changes > r.shown {
+		views = "other views"
+	}
+	r.shown = r.changes
+	lines = append(lines, fmt.Sprintf("5 is led by %q; %d nodes, %s; terms %d, lost %d, handed over %d, failures %d",
+		n.Redis, len(r.View().Nodes), views, s.Terms, s.Lost, s.Handed, s.Failures))
+	if err := r.Replaced(); err != nil {
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, "\n")
 }

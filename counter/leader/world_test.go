@@ -1,0 +1,472 @@
+package leader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/script"
+)
+
+// TestMachine plays the scripts: daemons on one board, and what each of them does. A daemon is named first:
+//
+//	join a [ADDRESS]      another daemon; its node key is written when time passes
+//	run 2s                time passes, and all who are not frozen do what they want, with answers at once
+//	pass 2s               time passes, and nobody does anything
+//	a once                it does all that it wants to do now
+//	a until claims        it does all before the next Change that claims, renews, releases or reads; that is under way then
+//	a next                the Change that it wants now
+//	a commit              the Change under way is carried out; its answer is on the way
+//	a answer, a lose      the answer comes, after commit if need be, or an error does
+//	a sees ...            the answer to come says so of groups
+//	a saw [1 2] ...       what a watch shows: the keys of groups, or others
+//	a freezes, a thaws    it stands still, as a process that is stopped
+//	a slow, a quick       what is left of a term is given back only at "a ended 1 2"
+//	a demote 1 2, a stop, a halt
+//	a clock 1h            how far ahead its clock is; without it, it has none
+//	a timed [7]           there are timestamps, but in those groups
+//	a show                what it leads, and until when
+//	group 3 = b 7 ...     somebody writes the key of a group: ID, "-" for none, TERM, REVISION and HEIR
+//	node b 9000 ADDRESS   and a node key
+//	board                 all that is there
+func TestMachine(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
+			script.Run(t, path, func(t *testing.T, play func(script.Do)) {
+				play((&world{t: t, b: newBoard(), now: int64(time.Hour)}).do)
+			})
+		})
+	}
+}
+
+// A world is a board, a clock, and the daemons that play.
+type world struct {
+	t     *testing.T
+	b     *board
+	now   int64
+	all   []*player
+	wrote []string // the names of changes, since a command began
+}
+
+// A player drives a Machine.
+type player struct {
+	*Machine
+	w            *world
+	frozen, slow bool
+	clock        *time.Duration
+	begun        map[int]Term // that have not ended
+	happened     []Event      // since a command began
+	calls        map[string]int
+
+	committed, done bool // the answer on the way
+	state           State
+}
+
+// epoch is the true time minus the moments of the world.
+const epoch = int64(1_790_000_000 * time.Second)
+
+func (w *world) join(id, address string) {
+	w.all = append(w.all, &player{Machine: NewMachine(Node{ID: id, Redis: cmp.Or(address, id+":1")}), w: w,
+		begun: map[int]Term{}, calls: map[string]int{}})
+}
+
+func (w *world) do(words []string) string {
+	words = append(words, "", "", "", "", "", "")
+	switch words[0] {
+	case "join":
+		w.join(words[1], words[2])
+	case "run", "pass":
+		d, err := time.ParseDuration(words[1])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if words[0] == "pass" {
+			w.now += int64(d)
+			return ""
+		}
+		return w.run(d)
+	case "group":
+		w.b.leaders[number(words[1])] = leaderOf(words[3:])
+	case "node":
+		w.b.nodes[words[1]] = NodeKey{Node: Node{words[1], words[3]}, Revision: int64(number(words[2]))}
+	case "board":
+		return w.b.String()
+	default:
+		i := slices.IndexFunc(w.all, func(p *player) bool { return p.me.ID == words[0] })
+		if i < 0 {
+			w.t.Fatalf("%q: who is that?", words)
+		}
+		p := w.all[i]
+		said := p.do(words[1], slices.DeleteFunc(words[2:], func(s string) bool { return s == "" }))
+		p.act()
+		return said + "\n" + w.said()
+	}
+	return ""
+}
+
+func number(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		panic(word)
+	}
+	return n
+}
+
+// leaderOf is what a Board holds of a group, from its words.
+func leaderOf(words []string) (l Leader) {
+	if words[0] != "-" {
+		l.ID, l.Redis = words[0], words[0]+":1"
+	}
+	l.Number, l.Revision, l.Heir = uint64(number(words[1])), int64(number(words[2])), words[3]
+	return l
+}
+
+var errLost = errors.New("no answer")
+
+// do carries out what one daemon is told.
+func (p *player) do(what string, words []string) string {
+	var groups []int
+	for _, word := range words {
+		if n, err := strconv.Atoi(word); err == nil {
+			groups = append(groups, n)
+		}
+	}
+	if slices.Contains([]string{"commit", "answer", "lose", "sees"}, what) && p.call == nil {
+		return "nothing is under way"
+	}
+	switch what {
+	case "once":
+		p.once()
+	case "until":
+		return p.until(words[0])
+	case "next":
+		return p.next()
+	case "commit":
+		p.committed = true
+		p.done, p.state = p.w.b.commit(p.call.Change)
+	case "answer", "lose":
+		if what == "lose" {
+			p.Answer(p.w.now, false, State{}, errLost)
+		} else if !p.committed {
+			p.answer()
+		} else {
+			p.Answer(p.w.now, p.done, p.state, nil)
+		}
+		p.committed = false
+	case "sees":
+		p.state.Leaders[groups[0]] = leaderOf(append(words[2:], ""))
+	case "saw":
+		p.saws(words, groups)
+	case "freezes", "thaws":
+		p.frozen = what == "freezes"
+	case "slow", "quick":
+		p.slow = what == "slow"
+	case "ended":
+		for _, g := range groups {
+			p.Ended(g)
+		}
+	case "demote":
+		var said []string
+		for _, g := range groups {
+			said = append(said, fmt.Sprint(cmp.Or(p.Demote(p.w.now, g), errors.New("ok"))))
+		}
+		return strings.Join(slices.Compact(said), ", ")
+	case "stop":
+		p.Stop(p.w.now)
+	case "halt":
+		p.Halt(p.w.now)
+	case "clock":
+		d, err := time.ParseDuration(words[0])
+		if p.clock = &d; err != nil {
+			p.w.t.Fatal(err)
+		}
+	case "timed":
+		for g := range Groups {
+			if !slices.Contains(groups, Groups+g) {
+				p.SetTimed(Groups + g)
+			}
+		}
+	case "show":
+		return p.show()
+	default:
+		p.w.t.Fatalf("%s: what is that?", what)
+	}
+	return ""
+}
+
+// saws shows the keys of groups as they are, or one that is written here, or nothing.
+func (p *player) saws(words []string, groups []int) {
+	var saw map[int]Leader
+	switch {
+	case len(words) > 1 && words[1] == "=":
+		saw = map[int]Leader{groups[0]: leaderOf(append(words[2:], ""))}
+	case len(groups) > 0:
+		saw = map[int]Leader{}
+		for _, g := range groups {
+			saw[g] = p.w.b.leaders[g]
+		}
+	}
+	p.Saw(p.w.now, saw)
+}
+
+// act does what a driver does about Events.
+func (p *player) act() {
+	for _, e := range p.Events() {
+		old, runs := p.begun[e.Group]
+		switch {
+		case e.Begins && !runs:
+			p.begun[e.Group] = e.Term
+		case !e.Begins && runs && old == e.Term:
+			if p.Until(e.Group) != 0 {
+				p.w.t.Errorf("%s may still answer after the end of %v", p.me.ID, e)
+			}
+			if delete(p.begun, e.Group); !p.slow {
+				p.Ended(e.Group)
+			}
+		default:
+			p.w.t.Errorf("%s: %+v, and before it was %v %v", p.me.ID, e, runs, old)
+		}
+		p.happened = append(p.happened, e)
+	}
+}
+
+// ask asks what to do now.
+func (p *player) ask() (*Change, int64) {
+	p.act()
+	if p.clock != nil {
+		p.Tell(p.w.now, epoch+p.w.now+int64(*p.clock))
+	}
+	return p.Next(p.w.now)
+}
+
+// answer carries the Change under way out, with an answer at once.
+func (p *player) answer() {
+	c := p.call.Change
+	done, s := p.w.b.commit(c)
+	p.calls[kindOf(c)]++
+	p.w.wrote = append(p.w.wrote, p.me.ID+" "+c.short(done))
+	p.Answer(p.w.now, done, s, nil)
+}
+
+func (p *player) once() {
+	for range 100 {
+		c, wake := p.ask()
+		if c == nil {
+			if wake <= p.w.now {
+				p.w.t.Fatalf("%s wants nothing, and to be asked again in the past", p.me.ID)
+			}
+			return
+		}
+		p.answer()
+	}
+	p.w.t.Fatalf("%s never rests", p.me.ID)
+}
+
+func (p *player) next() string {
+	c, wake := p.ask()
+	if c == nil {
+		return fmt.Sprintf("nothing for %v", time.Duration(wake-p.w.now))
+	}
+	return c.String()
+}
+
+func (p *player) until(kind string) string {
+	began := p.w.now
+	for range 1000 {
+		c, wake := p.ask()
+		if c == nil {
+			p.w.now = wake
+		} else if kindOf(*c) == kind {
+			return fmt.Sprintf("after %v: %v", time.Duration(p.w.now-began), c)
+		} else {
+			p.answer()
+		}
+	}
+	p.w.t.Fatalf("%s never %s", p.me.ID, kind)
+	return ""
+}
+
+// run lets time pass. In it, no two players may answer requests of one group.
+func (w *world) run(d time.Duration) string {
+	for end := w.now + int64(d); w.now < end; w.now += int64(10 * time.Millisecond) {
+		for _, p := range w.all {
+			if !p.frozen {
+				p.once()
+			}
+		}
+		for g := range MaxGroups {
+			n := 0
+			for _, p := range w.all {
+				if w.now < p.Until(g) {
+					n++
+				}
+			}
+			if n > 1 {
+				w.t.Fatalf("%d daemons answer for group %d", n, g)
+			}
+		}
+	}
+	w.wrote = nil
+	lines := strings.Split(w.said(), "\n")
+	for _, p := range w.all {
+		var calls []string
+		for _, kind := range slices.Sorted(maps.Keys(p.calls)) {
+			calls = append(calls, fmt.Sprint(kind, " ", p.calls[kind]))
+		}
+		if clear(p.calls); len(calls) > 0 {
+			lines = append(lines, p.me.ID+": "+strings.Join(calls, ", "))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// said is what was done and what happened since it was called last.
+func (w *world) said() string {
+	lines := w.wrote
+	w.wrote = nil
+	for _, p := range w.all {
+		var order []string
+		of := map[string][]int{}
+		for _, e := range p.happened {
+			what := map[bool]string{true: "begins", false: "ends"}[e.Begins]
+			if e.Lost {
+				what = "loses"
+			}
+			if what = fmt.Sprintf("%s %s term %d", p.me.ID, what, e.Number); of[what] == nil {
+				order = append(order, what)
+			}
+			of[what] = append(of[what], e.Group)
+		}
+		for _, what := range order {
+			lines = append(lines, what+" of "+list(of[what]))
+		}
+		p.happened = nil
+	}
+	return strings.Join(lines, "\n")
+}
+
+// list writes groups as 0-3 5.
+func list(groups []int) string {
+	slices.Sort(groups)
+	var words []string
+	for i := 0; i < len(groups); i++ {
+		from := groups[i]
+		for i+1 < len(groups) && groups[i+1] == groups[i]+1 {
+			i++
+		}
+		if words = append(words, fmt.Sprint(from)); groups[i] > from {
+			words[len(words)-1] += fmt.Sprint("-", groups[i])
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func kindOf(c Change) string {
+	switch {
+	case c.Put != nil && len(c.Lead) > 0:
+		return "claims"
+	case c.Put != nil:
+		return "renews"
+	case len(c.Lead) > 0:
+		return "releases"
+	case len(c.Drop) > 0:
+		return "drops"
+	}
+	return "reads"
+}
+
+// short says what a Change writes.
+func (c Change) short(done bool) string {
+	groups := map[string][]int{}
+	for _, g := range slices.Sorted(maps.Keys(c.Lead)) {
+		l := c.Lead[g]
+		of := fmt.Sprintf("term %d for %s", l.Number, l.Heir)
+		if l.ID != "" {
+			of = fmt.Sprintf("term %d of %s", l.Number, l.Node)
+		}
+		groups[of] = append(groups[of], g)
+	}
+	text := kindOf(c)
+	for _, of := range slices.Sorted(maps.Keys(groups)) {
+		text += fmt.Sprintf(", %s: %s", list(groups[of]), of)
+	}
+	if c.Stamp != 0 {
+		text += ", with its time"
+	}
+	if len(c.Drop) > 0 && len(c.Lead) > 0 || kindOf(c) == "drops" {
+		text += fmt.Sprint(", drops ", c.Drop)
+	}
+	if !done {
+		text += ": too late"
+	}
+	return text
+}
+
+// String says what a Change compares too.
+func (c Change) String() string {
+	return fmt.Sprintf("%s, if %v %v", c.short(true), c.Leaders, c.Nodes)
+}
+
+// String is what a board holds: groups that differ only in their revision stand together.
+func (b *board) String() string {
+	groups := map[Leader][]int{}
+	for g, l := range b.leaders {
+		l.Revision = 0
+		groups[l] = append(groups[l], g)
+	}
+	var lines []string
+	for l, of := range groups {
+		if l != (Leader{}) {
+			lines = append(lines, fmt.Sprintf("%s: term %d of %q, heir %q", list(of), l.Number, l.ID, l.Heir))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, fmt.Sprint("nodes: ", strings.Join(slices.Sorted(maps.Keys(b.nodes)), " "))), "\n")
+}
+
+// show is what a daemon knows and counts.
+func (p *player) show() string {
+	at := func(moment int64) string {
+		if moment == 0 {
+			return "never"
+		}
+		return fmt.Sprint(time.Duration(moment - p.w.now))
+	}
+	until, leaders := map[string][]int{}, map[string][]int{}
+	for g := range MaxGroups {
+		if p.Leads(g) || p.Until(g) != 0 {
+			until[at(p.Until(g))] = append(until[at(p.Until(g))], g)
+		}
+		if n, ok := p.View().Leader(g); ok {
+			leaders[n.ID] = append(leaders[n.ID], g)
+		}
+	}
+	v := p.View()
+	var lines []string
+	for _, by := range slices.Sorted(maps.Keys(until)) {
+		lines = append(lines, fmt.Sprintf("leads %s until %s", list(until[by]), by))
+	}
+	for _, id := range slices.Sorted(maps.Keys(leaders)) {
+		lines = append(lines, fmt.Sprintf("knows that %s leads %s", id, list(leaders[id])))
+	}
+	if p.clock != nil {
+		offset, known := v.Time(epoch + int64(*p.clock))
+		lines = append(lines, fmt.Sprintf("the time is %v away (%v), its clock %v apart",
+			time.Duration(offset-epoch).Round(look), known, v.Apart.Round(look)))
+	}
+	s := p.Stats()
+	return strings.Join(append(lines, fmt.Sprintf("%d nodes, read %s, renewed %s; terms %d, lost %d, handed over %d, "+
+		"renewals %d, failures %d", len(v.Nodes), at(v.At), at(s.Renewed), s.Terms, s.Lost, s.Handed, s.Renewals,
+		s.Failures)), "\n")
+}
