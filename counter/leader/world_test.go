@@ -21,7 +21,7 @@ import (
 //	run 2s                time passes, and all who are not frozen do what they want, with answers at once
 //	pass 2s               time passes, and nobody does anything
 //	a once                it does all that it wants to do now
-//	a until claims        it does all before the next Change that claims, renews, releases or reads; that is under way then
+//	a until claims        it does all before the next Change that claims, renews, releases or reads
 //	a next                the Change that it wants now
 //	a commit              the Change under way is carried out; its answer is on the way
 //	a answer, a lose      the answer comes, after commit if need be, or an error does

@@ -95,7 +95,7 @@ var (
 	}
 )
 
-// say notes the answer to a step. An error has its kinds before it.
+// say notes the answer to a step.
 func (a *answers) say(step string, answer any, err error) {
 	a.t.Helper()
 	if _, ok := a.said[step]; ok {
@@ -105,18 +105,23 @@ func (a *answers) say(step string, answer any, err error) {
 	a.said[step] = a.text(answer, err)
 }
 
-func (a *answers) text(answer any, err error) string {
-	text := cmp.Or(fmt.Sprint(answer), "ok")
-	if err != nil {
-		text = fmt.Sprint(answer)
-		var of []string
-		for _, k := range slices.Sorted(maps.Keys(kinds)) {
-			if errors.Is(err, kinds[k]) {
-				of = append(of, k)
-			}
-		}
-		text = strings.TrimSpace(fmt.Sprintf("%s [%s] %v", text, strings.Join(of, " "), err))
+// Said is an answer, and an error with its kinds before it.
+func Said(answer any, err error) string {
+	text := fmt.Sprint(answer)
+	if err == nil {
+		return cmp.Or(text, "ok")
 	}
+	var of []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		if errors.Is(err, kinds[k]) {
+			of = append(of, k)
+		}
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s [%s] %v", text, strings.Join(of, " "), err))
+}
+
+func (a *answers) text(answer any, err error) string {
+	text := Said(answer, err)
 	longest := func(x, y string) int { return cmp.Or(len(y)-len(x), cmp.Compare(x, y)) } // one may hold another
 	for _, from := range slices.SortedFunc(maps.Keys(a.s.Words), longest) {
 		text = strings.ReplaceAll(text, from, a.s.Words[from])

@@ -1,0 +1,214 @@
+package countertest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// A Stage has the stores of a script, see package script, and carries out calls of them. A store is named first:
+//
+//	a define orders [start=5 step=2 offset=1 max=100 batch=7 rate=5 strict refuse node=3]
+//	a reserve orders 10
+//	a return orders 5 [2]   values from 5 on, of the newest block of the script, or the one that was granted 2 before
+//	a return 5 orders items  of both at once
+//	a raise orders 100, a retire orders, a revive orders 100
+//	a advance orders 100 200 TERM
+//	a show orders, a list, a changes, a behind, a close
+//
+// A call that ends with "soon" is cut off after a quarter of a second, one with "late" is too late already, and one with
+// "cut" when something calls Cancel.
+type Stage struct {
+	T      testing.TB
+	Stores map[string]any // counter.Store and mostly counter.Admin, by name
+	Cancel func()
+
+	blocks map[string][]counter.Block // that were granted, by sequence
+	since  map[string]string          // by store: see counter.Store.Changes
+}
+
+// NewStage makes a Stage without stores.
+func NewStage(t testing.TB) *Stage {
+	return &Stage{T: t, Stores: map[string]any{}, blocks: map[string][]counter.Block{}, since: map[string]string{}}
+}
+
+// Do carries out a call.
+func (s *Stage) Do(words []string) string {
+	store, ok := s.Stores[words[0]]
+	if !ok {
+		s.T.Fatalf("%q: who is that?", words)
+	}
+	ctx, words := s.context(words[1:])
+	if said, ok := s.toStore(ctx, words, store.(counter.Store)); ok {
+		return said
+	}
+	admin, ok := store.(counter.Admin)
+	if !ok {
+		s.T.Fatalf("%q: not of an operator", words)
+	}
+	return s.toAdmin(ctx, words, admin)
+}
+
+func (s *Stage) context(words []string) (context.Context, []string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.T.Cleanup(cancel)
+	switch last := words[len(words)-1]; last {
+	case "soon":
+		ctx, cancel = context.WithTimeout(ctx, 250*time.Millisecond)
+		s.T.Cleanup(cancel)
+	case "late":
+		cancel()
+	case "cut":
+		s.Cancel = cancel
+	default:
+		return ctx, words
+	}
+	return ctx, words[:len(words)-1]
+}
+
+func (s *Stage) number(word string) uint64 {
+	n, err := strconv.ParseUint(word, 10, 64)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return n
+}
+
+// Definition is what the words of a define say.
+func (s *Stage) Definition(words []string) counter.Definition {
+	d := counter.Sequence(words[0])
+	for _, word := range words[1:] {
+		option, value, _ := strings.Cut(word, "=")
+		if to := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max,
+			"batch": &d.Batch, "rate": &d.Rate, "node": &d.Time.Node}[option]; to != nil {
+			*to = s.number(value)
+		}
+		d.Strict = d.Strict || word == "strict" || option == "node"
+		d.RefuseLoss = d.RefuseLoss || word == "refuse"
+		if option == "node" {
+			d.Time.Layout, d.Time.Ahead, d.Max = "katsubushi", counter.DefaultAhead, 1<<53
+		}
+	}
+	return d
+}
+
+// toStore carries out a call of a counter.Store.
+func (s *Stage) toStore(ctx context.Context, words []string, store counter.Store) (said string, ok bool) {
+	name := append(words, "")[1]
+	switch words[0] {
+	case "define":
+		r, err := store.Define(ctx, s.Definition(words[1:]))
+		return brief(r, err), true
+	case "reserve":
+		b, err := store.Reserve(ctx, name, s.number(words[2]))
+		return s.granted(name, b, err), true
+	case "advance":
+		span := counter.Span{From: s.number(words[2]), To: s.number(words[3]), Need: 1, Term: words[4]}
+		b, err := store.(counter.Timekeeper).Advance(ctx, name, span)
+		return s.granted(name, b, err), true
+	case "return":
+		return s.giveBack(ctx, words[1:], store), true
+	case "changes":
+		now, list, err := store.Changes(ctx, s.since[name])
+		was := map[bool]string{true: "unchanged", false: ""}[now == s.since[name] && err == nil]
+		if name == "" {
+			s.since[name] = now
+		}
+		return strings.TrimSpace(was + "\n" + Said(listed(list), err)), true
+	case "close":
+		return Said("", store.Close()), true
+	}
+	return "", false
+}
+
+func (s *Stage) granted(name string, b counter.Block, err error) string {
+	if err == nil {
+		if b.Token == "" {
+			s.T.Errorf("%+v has no token", b)
+		}
+		s.blocks[name] = append(s.blocks[name], b)
+	}
+	return Said(block(b), err)
+}
+
+// giveBack gives back what is left of one block, or of the newest ones of several sequences.
+func (s *Stage) giveBack(ctx context.Context, words []string, store counter.Store) string {
+	if next, err := strconv.ParseUint(words[0], 10, 64); err == nil {
+		var rests []counter.Rest
+		for _, name := range words[1:] {
+			rests = append(rests, counter.Rest{Name: name, Block: s.block(name, 0), Next: next})
+		}
+		var said []string
+		for i, err := range store.ReturnAll(ctx, rests) {
+			said = append(said, words[1+i]+": "+Said("", err))
+		}
+		return strings.Join(said, "\n")
+	}
+	before := s.number(append(words, "0")[2])
+	return Said("", store.Return(ctx, words[0], s.block(words[0], int(before)), s.number(words[1])))
+}
+
+func (s *Stage) block(name string, before int) counter.Block {
+	blocks := s.blocks[name]
+	if before >= len(blocks) {
+		return counter.Block{Lo: 1, Hi: 5, Token: "of nobody"}
+	}
+	return blocks[len(blocks)-1-before]
+}
+
+// toAdmin carries out a call of a counter.Admin.
+func (s *Stage) toAdmin(ctx context.Context, words []string, admin counter.Admin) string {
+	switch words[0] {
+	case "raise":
+		return brief(admin.Raise(ctx, words[1], s.number(words[2])))
+	case "retire":
+		return brief(admin.Retire(ctx, words[1]))
+	case "revive":
+		return brief(admin.Revive(ctx, s.Definition(words[1:2]), s.number(words[2])))
+	case "show":
+		return brief(admin.Show(ctx, words[1]))
+	case "list":
+		list, err := admin.List(ctx)
+		return Said(listed(list), err)
+	case "behind":
+		list, err := admin.Behind(ctx)
+		var names []string
+		for _, d := range list {
+			if d.Silent < 0 {
+				s.T.Errorf("%+v", d)
+			}
+			names = append(names, d.Name)
+		}
+		slices.Sort(names)
+		return Said(strings.Join(names, "\n"), err)
+	}
+	s.T.Fatalf("%q: what is that?", words)
+	return ""
+}
+
+// brief is what changes in a record.
+func brief(r counter.Record, err error) string {
+	text := ""
+	if r.Name != "" {
+		text = fmt.Sprintf("next=%d floor=%d", r.Next, r.Floor)
+	}
+	if r.Retired {
+		text += " retired"
+	}
+	return Said(text, err)
+}
+
+func listed(list []counter.Record) string {
+	var lines []string
+	for _, r := range list {
+		lines = append(lines, r.Name+": "+brief(r, r.Fault))
+	}
+	return cmp.Or(strings.Join(lines, "\n"), "none")
+}
