@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -184,23 +183,9 @@ func (r *rig) do(what string, words []string) string {
 	case "ends":
 		return after(r.stop())
 	case "logged":
-		return r.logged()
+		return script.Logged(r.log.String())
 	}
 	return r.show()
-}
-
-var logged = regexp.MustCompile(`level=(\w+) msg="([^"]*)"`)
-
-func (r *rig) logged() string {
-	times := map[string]int{}
-	for _, m := range logged.FindAllStringSubmatch(r.log.String(), -1) {
-		times[m[1]+" "+m[2]]++
-	}
-	var lines []string
-	for _, text := range slices.Sorted(maps.Keys(times)) {
-		lines = append(lines, fmt.Sprint(times[text], " ", text))
-	}
-	return strings.Join(lines, "\n")
 }
 
 func (r *rig) show() string {

@@ -23,8 +23,8 @@ import (
 //	a advance orders 100 200 TERM
 //	a show orders, a list, a changes, a behind, a close
 //
-// A call that ends with "soon" is cut off after a quarter of a second, one with "late" is too late already, and one with
-// "cut" when something calls Cancel.
+// A call that ends with "soon" is cut off after a quarter of a second, one with "late" is too late already, and one
+// with "cut" is when something calls Cancel.
 type Stage struct {
 	T      testing.TB
 	Stores map[string]any // counter.Store and mostly counter.Admin, by name

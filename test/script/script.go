@@ -12,8 +12,10 @@ package script
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,21 @@ func play(t *testing.T, text string, do Do) (now string) {
 		now += line + "\n" + got
 	}
 	return now
+}
+
+var logged = regexp.MustCompile(`level=(\w+) (msg=.*)`)
+
+// Logged are the lines that a slog.TextHandler wrote, and how often each, without their times.
+func Logged(text string) string {
+	times := map[string]int{}
+	for _, m := range logged.FindAllStringSubmatch(text, -1) {
+		times[m[1]+" "+m[2]]++
+	}
+	var lines []string
+	for _, line := range slices.Sorted(maps.Keys(times)) {
+		lines = append(lines, fmt.Sprint(times[line], " ", line))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func answer(do Do, command string) (lines string) {
