@@ -20,15 +20,15 @@ import (
 // TestRecordsAndMachines plays scripts of one record, and of a Machine over it:
 //
 //	definition [start=5 ...]     its values, or which fields are wrong, and whether it is the same as the one before
-//	record orders [start=5 ...] [daemon=7]   a record of it, and a Machine, which has that batch
+//	record orders [start=5 ...] [spoilt] [daemon=7]   a record of it, and a Machine, which has that batch
 //	reserve 10, raise 50, retire, next 31
 //	advance FROM TO NEED TICK TERM
 //	return 7 [1 19 token]        the newest block, or another one; tokens are t1, t2 and so on
-//	need LEFT SHORT 1s [GREEDY]  after so long: what the Machine needs, where so many values are left, clients wait for so
-//	                             many, and take so many as soon as they are there. The record grants it
+//	need LEFT SHORT 1s [GREEDY]  after so long: what the Machine needs, where so many values are left, clients wait for
+//	                             so many, and take so many as soon as they are there. The record grants it
 //	fail LEFT TEXT|foreign|deposed|retired   clients wait, as soon as the Machine may ask again, and the store fails
 //	grants 20 50                 the same, and the store grants that
-//	learn floor=50 [retired]     what the record says
+//	learn floor=50 [retired] [spoilt]     what the record says
 //	issuer late TEXT, issuer knows the time on|off, issuer seals NEXT REST
 //	stop                         what is given back
 func TestRecordsAndMachines(t *testing.T) {
@@ -124,6 +124,9 @@ func (b *bench) command(words []string) string {
 		batch, _ := strings.CutPrefix(words[len(words)-1], "daemon=")
 		n, _ := strconv.ParseUint(batch, 10, 64)
 		b.r = counter.NewRecord(b.Definition(words[1:]), "t0")
+		if slices.Contains(words, "spoilt") {
+			b.r.Fault = counter.ErrUnusable
+		}
 		b.Machine = counter.NewMachine(b.r, b, n, slog.New(slog.NewTextHandler(&b.log, nil)))
 		if s, ok := b.Machine.Span(1); ok && s.Term == b.term {
 			b.t.Error("two terms of one name")
@@ -135,8 +138,12 @@ func (b *bench) command(words []string) string {
 		return b.need(words)
 	case "learn":
 		floor, _ := strings.CutPrefix(words[1], "floor=")
-		b.Learn(counter.Record{Definition: b.r.Definition, Floor: b.number([]string{floor}, 0),
-			Retired: slices.Contains(words, "retired")})
+		r := counter.Record{Definition: b.r.Definition, Floor: b.number([]string{floor}, 0),
+			Retired: slices.Contains(words, "retired")}
+		if slices.Contains(words, "spoilt") {
+			r.Fault = counter.ErrUnusable
+		}
+		b.Learn(r)
 	case "issuer":
 		switch b.late = nil; words[1] {
 		case "late":
