@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,25 +52,38 @@ func (d *drought) lasting() (_ time.Duration, ok bool) {
 func (d *drought) now() int64 { return int64(time.Since(d.base)) }
 
 // A standstill notices that the process was stopped while requests waited: they ask again every 50 ms. What they
-// wait for may have come meanwhile, so the last such time does not count as theirs. Earlier ones do: a process
-// that hardly runs must refuse sometime. All moments are ns of one clock.
+// wait for may have come meanwhile, so the longest of the pauses in which one waited does not count as its wait. The
+// others do: a process that hardly runs must refuse sometime. All moments are ns of one clock.
 type standstill struct {
-	asked    int64 // when the last request that must wait asked
-	from, to int64 // the last time without one that was longer than stall
+	asked  int64   // when the last request that must wait asked
+	pauses []pause // times without one that were longer than stall, each shorter than the one before it
 }
 
-// stall is longer than a busy process takes to ask again.
-const stall = int64(200 * time.Millisecond)
+type pause struct{ from, to int64 }
+
+const (
+	stall      = int64(200 * time.Millisecond) // longer than a busy process takes to ask again
+	mostPauses = 8
+)
 
 // ask says that a request asks now, and must wait.
 func (s *standstill) ask(now int64) {
-	if now-s.asked > stall {
-		s.from, s.to = s.asked, now
+	if last := (pause{s.asked, now}); now-s.asked > stall {
+		// Of an earlier pause that was shorter no request has waited longer than of this one.
+		s.pauses = slices.DeleteFunc(s.pauses, func(p pause) bool { return p.to-p.from <= last.to-last.from })
+		if len(s.pauses) == mostPauses {
+			s.pauses = slices.Delete(s.pauses, 0, 1)
+		}
+		s.pauses = append(s.pauses, last)
 	}
 	s.asked = now
 }
 
 // waited returns how much of the time from a moment until now counts.
 func (s *standstill) waited(now, moment int64) time.Duration {
-	return time.Duration(now - moment - max(0, s.to-max(s.from, moment)))
+	longest := int64(0)
+	for _, p := range s.pauses {
+		longest = max(longest, p.to-max(p.from, moment))
+	}
+	return time.Duration(now - moment - longest)
 }
