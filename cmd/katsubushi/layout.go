@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
 // A layoutChoice is what the layout flags say: a layout by name, and what of it is to be different.
@@ -30,10 +31,7 @@ func layoutSettings(o *options) []setting {
 		{name: "layout", topic: topicLayout, def: names[0], field: "Layout",
 			help: "`name` of the id layout: " + strings.Join(names, ", ") + "; or its segments, as in docs/LAYOUTS.md",
 			set: value{func(v string) (err error) {
-				o.layout.base, err = generator.ParseLayout(v)
-				if err != nil && !strings.Contains(v, ":") {
-					err = errors.New(strings.Join(names, ", ") + " allowed, or " + generator.Segments)
-				}
+				o.layout.base, err = kinds.ParseLayout(v, "")
 				return err
 			}, names}},
 		{name: "epoch", topic: topicLayout, field: "Layout",

@@ -179,7 +179,7 @@ func (d *Definition) completeTimestamps(given, wrong map[string]bool) (problems 
 	if err == nil && (given["node"] || l.WorkerBits == 0) && !wrong["node"] {
 		d.Time.Layout = d.Layout
 	}
-	if !given["ahead"] {
+	if !given["ahead"] || wrong["ahead"] {
 		d.Time.Ahead = counter.DefaultAhead
 	}
 	if err != nil { // told already

@@ -232,13 +232,17 @@ func TestStrictTimestamps(t *testing.T) {
 		"tx snowflake layout=katsubushi order=strict node=1024":              {"node=1024: layout katsubushi has 0 to 1023"},
 		"tx snowflake layout=katsubushi node=1 ahead=2s":                     {"node= is for order", "ahead= is for order"},
 		"tx snowflake layout=katsubushi order=strict node=x":                 {"a worker id of the layout"},
+		"tx snowflake layout=twitter order=strict node=9223372036854775808":  {"a worker id of the layout"},
 		"tx snowflake layout=none order=strict node=1 ahead=1500u":           {"js53 allowed", "whole milliseconds"},
 		"tx snowflake layout=time:44,sequence:18":                            {"segments are for order=strict"},
 		"tx snowflake layout=time:44,sequence:18 order=strict node=1":        {"node=1: layout time:44,sequence:18 has 0"},
 		"tx snowflake layout=time:44,node:5,sequence:9 order=strict":         {"node= is needed"},
-		"tx snowflake layout=time:44,step:2,sequence:9 order=strict node=99": {`"step:2": segments such as`},
+		"tx snowflake layout=time:44,step:2,sequence:9 order=strict node=99": {`9": "step:2": segments such as`},
 	} {
 		_, err := Parse(line)
+		if got := fmt.Sprint(err); strings.Count(got, "\n") != len(want)-1 {
+			t.Errorf("%s: not %d lines: %s", line, len(want), got)
+		}
 		for _, text := range want {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s: %v, without %q", line, err, text)

@@ -80,10 +80,12 @@ func setOrder(d *Definition, value string) error {
 }
 
 // setNode sets a worker id, which may be 0.
-func setNode(d *Definition, value string) (err error) {
-	if d.Time.Node, err = strconv.ParseUint(value, 10, 63); err != nil {
+func setNode(d *Definition, value string) error {
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err != nil {
 		return errors.New("a worker id of the layout is allowed")
 	}
+	d.Time.Node = n
 	return nil
 }
 
@@ -105,15 +107,25 @@ func setOnLoss(d *Definition, value string) error {
 }
 
 func setLayout(d *Definition, value string) error {
-	l, err := generator.ParseLayout(value)
+	l, err := ParseLayout(value, "with order=strict ")
 	if err == nil {
 		d.Layout = l.Name
-	} else if !strings.Contains(value, ":") {
-		var names []string
-		for _, l := range generator.Layouts() {
-			names = append(names, l.Name)
-		}
-		err = errors.New(strings.Join(names, ", ") + " allowed, or with order=strict " + generator.Segments)
 	}
 	return err
+}
+
+// ParseLayout is generator.ParseLayout with errors for users. when says when segments are allowed.
+func ParseLayout(text, when string) (generator.Layout, error) {
+	l, err := generator.ParseLayout(text)
+	switch {
+	case err == nil:
+		return l, nil
+	case strings.Contains(text, ":"):
+		return l, errors.New(strings.TrimPrefix(err.Error(), "generator: "))
+	}
+	var names []string
+	for _, l := range generator.Layouts() {
+		names = append(names, l.Name)
+	}
+	return l, errors.New(strings.Join(names, ", ") + " allowed, or " + when + generator.Segments)
 }
