@@ -343,7 +343,10 @@ func parseFlags(fs *flag.FlagSet, args []string) (rest []string, problems []erro
 		if err == nil || errors.Is(err, flag.ErrHelp) {
 			return rest, problems, err
 		}
-		problems = append(problems, err)
+		// Behind other flags one without a name comes twice.
+		if n := len(problems); n == 0 || problems[n-1].Error() != err.Error() {
+			problems = append(problems, err)
+		}
 		if len(rest) == len(args) { // it is not even the name of a flag
 			rest = rest[1:]
 		}
