@@ -138,7 +138,8 @@ docs-site: bin/hugo ## the documentation as a site with search, in bin/docs-site
 links: ## the pages elsewhere that the documentation links to, where they can be reached
 	KATSUBUSHI_LINKS=1 $(GO) test -count=1 -v -run TestOutsideLinks ./test/docs
 
-test-systemd: ## the unit under a real systemd, in a container; as root, with systemd-nspawn (systemd-container)
+test-systemd: ## the unit under a real systemd, in a container; as root, and it installs systemd-container
+	@$(MAKE) --no-print-directory deps PACKAGES=systemd-container
 	KATSUBUSHI_SYSTEMD=1 $(GO) test -count=1 -v ./test/systemd
 
 # Grafana is not in Debian; its types are on npm.
