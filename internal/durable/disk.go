@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 )
 
 // Errors that say why a file must not be used as things are.
@@ -44,6 +45,15 @@ type Disk interface {
 	SyncDir(dir string) error
 	// Names returns the names in a directory, in any order.
 	Names(dir string) ([]string, error)
+	// Version returns a Version that dir never has again once a name in it was made, replaced or removed, or once
+	// the path leads elsewhere; the zero Version if that is not certain now. Its price is that of one Is.
+	Version(dir string) Version
+}
+
+// A Version tells one state of the names in a directory from all others.
+type Version struct {
+	Dev, Ino uint64 // of the directory
+	Changed  int64  // when a name in it changed last, Unix ns
 }
 
 // A File is an open file of a Disk.
@@ -156,6 +166,9 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
 // Remove implements Disk.
 func (OS) Remove(path string) error { return os.Remove(path) }
+
+// Version implements Disk.
+func (OS) Version(dir string) Version { return version(dir, time.Now()) }
 
 // Names implements Disk.
 func (OS) Names(dir string) ([]string, error) {

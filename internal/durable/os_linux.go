@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,4 +48,20 @@ func fileSystem(dir string) (string, error) {
 		return "", &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	return unfit[uint32(s.Type)], nil
+}
+
+// coarsest is the longest time for which a clock of file times may stand still: FAT counts two seconds.
+const coarsest = 2 * time.Second
+
+// version is not certain while the next change could leave the directory's times as they are.
+func version(dir string, now time.Time) Version {
+	var s unix.Stat_t
+	if unix.Stat(dir, &s) != nil {
+		return Version{}
+	}
+	changed := max(s.Ctim.Nano(), s.Mtim.Nano())
+	if now.UnixNano()-changed <= int64(coarsest) {
+		return Version{}
+	}
+	return Version{Dev: uint64(s.Dev), Ino: s.Ino, Changed: changed}
 }

@@ -27,10 +27,11 @@ type Disk struct {
 	Fault func(op string) error
 	Trace []string // of all operations
 
-	mu     sync.Mutex
-	opened map[*inode]bool // those that are open
-	names  map[string]*inode
-	synced map[string]*inode // what names were at the last SyncDir
+	mu      sync.Mutex
+	changed int64           // how often a name was made, replaced or removed
+	opened  map[*inode]bool // those that are open
+	names   map[string]*inode
+	synced  map[string]*inode // what names were at the last SyncDir
 }
 
 var _ durable.Disk = (*Disk)(nil)
@@ -75,6 +76,7 @@ func (d *Disk) Open(path string, create bool) (durable.File, error) {
 	case n == nil:
 		n = &inode{number: d.freeNumber()}
 		d.names[path] = n
+		d.changed++
 	case create:
 		n.data = nil
 		n.touch(0, len(n.durable))
@@ -117,6 +119,7 @@ func (d *Disk) Rename(from, to string) error {
 	}
 	d.names[to] = d.names[from]
 	delete(d.names, from)
+	d.changed++
 	return nil
 }
 
@@ -132,6 +135,7 @@ func (d *Disk) Remove(path string) error {
 		return &fs.PathError{Op: "remove", Path: path, Err: fs.ErrNotExist}
 	}
 	delete(d.names, path)
+	d.changed++
 	return nil
 }
 
@@ -154,6 +158,13 @@ func (d *Disk) Names(string) ([]string, error) {
 		return nil, err
 	}
 	return slices.Collect(maps.Keys(d.names)), nil
+}
+
+// Version implements durable.Disk.
+func (d *Disk) Version(string) durable.Version {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return durable.Version{Ino: 1, Changed: d.changed}
 }
 
 type file struct {
@@ -323,4 +334,5 @@ func (d *Disk) Write(name string, data []byte) {
 	}
 	n := &inode{data: slices.Clone(data), durable: slices.Clone(data), number: d.freeNumber()}
 	d.names[name], d.synced[name] = n, n
+	d.changed++
 }

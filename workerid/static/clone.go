@@ -8,9 +8,9 @@ import (
 // This file is for test/explore, which runs every schedule of a small world. It changes nothing.
 
 // Clone is a copy of a Store that goes on by itself, with the same Config, files and pages. No call and no
-// write may be under way.
+// write may be under way. It has seen no Version of the directory yet.
 func (s *Store) Clone() *Store {
-	c := &Store{c: s.c, workers: make(map[uint64]*worker, len(s.workers))}
+	c := &Store{c: s.c, workers: make(map[uint64]*worker, len(s.workers)), local: s.local}
 	if s.shared != nil {
 		c.shared = s.shared.clone(&c.c)
 	}

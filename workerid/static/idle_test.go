@@ -2,12 +2,14 @@ package static_test
 
 import (
 	"bytes"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -48,12 +50,32 @@ func (d *watched) Open(path string, create bool) (static.File, error) {
 // several returns a Store that holds the worker ids 7, 8 and 9, its clock 500 ms later. clocks is how often it read all
 // clocks.
 func several(t *testing.T) (w *world, disk *watched, s *static.Store, held []workerid.Grant, clocks *int) {
-	w, disk, clocks = newWorld(t), &watched{Disk: &crashdisk.Disk{}}, new(int)
-	w.disk, w.memory = disk, &crashdisk.Memory{}
+	clocks = new(int)
+	w, s, held = severalOn(t, func(d *watched) static.Disk {
+		disk = d
+		return d
+	}, func(c *static.Config) {
+		clock := c.Clocks
+		c.Clocks = func() static.Clocks {
+			*clocks++
+			return clock()
+		}
+	})
+	w.pass(500)
+	return w, disk, s, held, clocks
+}
+
+// severalOn is several on the disk that on makes of a watched one.
+func severalOn(
+	t *testing.T, on func(*watched) static.Disk, change ...func(*static.Config),
+) (w *world, s *static.Store, held []workerid.Grant) {
+	t.Helper()
+	w = newWorld(t)
+	w.disk, w.memory = on(&watched{Disk: &crashdisk.Disk{}}), &crashdisk.Memory{}
 	c := w.config(7, 8, 9)
-	c.Clocks = func() static.Clocks {
-		*clocks++
-		return w.clocks
+	c.AnyDisk = true
+	for _, f := range change {
+		f(&c)
 	}
 	s, err := static.Open(c)
 	if err != nil {
@@ -63,8 +85,7 @@ func several(t *testing.T) (w *world, disk *watched, s *static.Store, held []wor
 	for id := uint64(7); id <= 9; id++ {
 		held = append(held, mustAcquire(t, s, workerid.Request{Owner: "me", Min: id, Max: id}))
 	}
-	w.pass(500)
-	return w, disk, s, held, clocks
+	return w, s, held
 }
 
 func goroutine() string {
@@ -98,6 +119,81 @@ func TestAnExtensionWakesNobody(t *testing.T) {
 	}
 	if looks != 6 || *clocks != read {
 		t.Errorf("%d looks at 3 locks and 3 files, %d readings of all clocks", looks, *clocks-read)
+	}
+}
+
+// versioned is a disk whose directory may lie on a file system of the kind, and has a Version only while certain is set.
+type versioned struct {
+	*watched
+	kind    string
+	certain bool
+}
+
+func (d *versioned) Prepare(string) (string, error) { return d.kind, nil }
+
+func (d *versioned) Version(dir string) durable.Version {
+	if !d.certain {
+		return durable.Version{}
+	}
+	return d.watched.Version(dir)
+}
+
+// TestOneLookAtTheDirectoryIsEnough: files are looked at again only once a name in the directory has changed, or where
+// that is not known.
+func TestOneLookAtTheDirectoryIsEnough(t *testing.T) {
+	for kind, again := range map[string]int{"": 0, "overlay": 6} {
+		t.Run("on "+kind, func(t *testing.T) {
+			looks := 0
+			disk := &versioned{kind: kind, certain: true}
+			w, s, held := severalOn(t, func(d *watched) static.Disk {
+				d.look = func(string) { looks++ }
+				disk.watched = d
+				return disk
+			})
+			extend := func(what string, want int, lost bool) {
+				t.Helper()
+				w.pass(100)
+				looks = 0
+				results, err := s.Extend(ctx, held)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, r := range results {
+					switch {
+					case lost && i == 1:
+						if !errors.Is(r.Err, workerid.ErrLost) {
+							t.Errorf("%s: %+v", what, r)
+						}
+					case r.Err != nil || r.Grant.Hi != w.id+2000:
+						t.Errorf("%s: %+v", what, r)
+					default:
+						held[i].Hi = r.Grant.Hi
+					}
+				}
+				if looks != want && !lost {
+					t.Errorf("%s: %d looks at files, not %d", what, looks, want)
+				}
+			}
+			extend("at first", 6, false)
+			extend("then", again, false)
+			disk.certain = false
+			extend("while nothing is certain", 6, false)
+			disk.certain = true
+			extend("once it is again", 6, false)
+			extend("after that", again, false)
+			if f, err := disk.Open("other", true); err != nil {
+				t.Fatal(err)
+			} else if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			extend("when another file was made", 6, false)
+			for _, name := range []string{"worker-8.state", "worker-8.lock"} {
+				if err := disk.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			extend("when a file was deleted", 0, true)
+		})
 	}
 }
 

@@ -15,7 +15,7 @@ type mark struct {
 // A push is a write that moves a mark ahead.
 type push struct {
 	highWater int64
-	begun     int64         // Clocks.Boot
+	begun     int64         // the id clock's time
 	done      chan struct{} // closed at its end
 	err       error         // valid then
 	told      bool          // that it takes long
@@ -33,10 +33,10 @@ func (p *push) isOver() bool {
 	}
 }
 
-// begin notes that a write begins. The one before is over.
-func (m *mark) begin(highWater int64, c Clocks) (p, before *push) {
+// begin notes that a write begins now. The one before is over.
+func (m *mark) begin(highWater, now int64) (p, before *push) {
 	before = m.pushing
-	m.pushing = &push{highWater: highWater, begun: c.Boot, done: make(chan struct{})}
+	m.pushing = &push{highWater: highWater, begun: now, done: make(chan struct{})}
 	return m.pushing, before
 }
 
@@ -47,7 +47,7 @@ func (m *mark) pushed(p, before *push, err error, c *Config, log *slog.Logger) {
 	case err != nil && !failed:
 		log.Warn("state file not written: ids go on from what was reserved", "error", err, "left", ms(m.highWater-c.Now()))
 	case err == nil && (failed || p.told):
-		log.Info("state file written again", "took", ms(c.Clocks().Boot-p.begun))
+		log.Info("state file written again", "took", ms(c.Now()-p.begun))
 	}
 	if err == nil {
 		m.highWater = p.highWater
@@ -56,12 +56,12 @@ func (m *mark) pushed(p, before *push, err error, c *Config, log *slog.Logger) {
 
 const slow = 3000 // ms that a write may take before it is worth a line
 
-// stalled logs, once for each write, that it takes long.
-func (m *mark) stalled(now int64, c *Config, log *slog.Logger) {
-	p, since := m.pushing, c.Clocks().Boot-m.pushing.begun
+// stalled logs, once for each write, that it takes long. log says which file.
+func (m *mark) stalled(now int64, log func() *slog.Logger) {
+	p, since := m.pushing, now-m.pushing.begun
 	if since >= slow && !p.told {
 		p.told = true
-		log.Warn("the disk of the state file does not answer: ids go on from what was reserved", "for", ms(since),
+		log().Warn("the disk of the state file does not answer: ids go on from what was reserved", "for", ms(since),
 			"left", ms(m.highWater-now))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -98,16 +99,20 @@ func pageID(f *os.File) (string, error) {
 
 // pageTimes identifies a file and its last change.
 func pageTimes(s *syscall.Stat_t) (file, changed string) {
-	return fmt.Sprintf("%x-%x-", s.Dev, s.Ino), fmt.Sprintf("%x", s.Ctim.Nano())
+	b := make([]byte, 0, 64)
+	b = append(strconv.AppendUint(b, uint64(s.Dev), 16), '-')
+	b = append(strconv.AppendUint(b, s.Ino, 16), '-')
+	file = string(b)
+	return file, string(strconv.AppendInt(b[:0], s.Ctim.Nano(), 16))
 }
 
 // Changed implements Memory.
 func (m tmpfs) Changed(id, nonce string) bool {
-	info, err := os.Lstat(m.path(nonce))
-	if err != nil {
+	var s syscall.Stat_t
+	if err := syscall.Lstat(m.path(nonce), &s); err != nil {
 		return false
 	}
-	file, changed := pageTimes(info.Sys().(*syscall.Stat_t))
+	file, changed := pageTimes(&s)
 	return strings.HasPrefix(id, file) && id != file+changed
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -28,6 +29,30 @@ func (w *worker) sees() bool {
 	file := w.file
 	w.mu.Unlock()
 	return w.hasLock() && file != nil && file.Is(w.path)
+}
+
+// A look is one at the directory: what its names were just after now.
+type look struct {
+	now   int64 // the id clock's time
+	names durable.Version
+}
+
+// seesAt is sees for one who has just found that the directory has this Version. If it had that when both files were
+// seen, they need not be looked at: no name leads elsewhere now, and files that were opened since were opened by name.
+func (w *worker) seesAt(names durable.Version) bool {
+	w.mu.Lock()
+	seen := w.seen
+	w.mu.Unlock()
+	if names == seen && names != (durable.Version{}) {
+		return true
+	}
+	if !w.sees() {
+		return false
+	}
+	w.mu.Lock()
+	w.seen = names
+	w.mu.Unlock()
+	return true
 }
 
 // unchanged reports whether the record is the one that take has read, or one that this run has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,9 +60,11 @@ func newSharedMark(c *Config, series string) *sharedMark {
 
 func sharedPath(dir, series string) string { return filepath.Join(dir, "shared-"+series+".mark") }
 
+func (s *sharedMark) log() *slog.Logger { return s.c.Log.With("file", s.copies.Path) }
+
 // reach records the mark, if that is necessary, so that a window may go on from now, and reports whether it may begin
 // above a position. If not, that is too high, or the disk has not written the mark.
-func (s *sharedMark) reach(now, above int64, c Clocks) bool {
+func (s *sharedMark) reach(now, above int64) bool {
 	s.mu.Lock()
 	for p := s.mark.pushing; !p.isOver(); p = s.mark.pushing {
 		s.mu.Unlock()
@@ -69,7 +72,7 @@ func (s *sharedMark) reach(now, above int64, c Clocks) bool {
 		s.mu.Lock()
 	}
 	if s.mark.highWater < now+s.near {
-		p, before := s.mark.begin(now+s.reserve, c)
+		p, before := s.mark.begin(now+s.reserve, now)
 		s.mu.Unlock()
 		s.write(p, before)
 		s.mu.Lock()
@@ -83,17 +86,16 @@ func (s *sharedMark) push(now int64, check func(Clocks) error) (start func(), er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.mark.pushing.isOver() {
-		s.mark.stalled(now, s.c, s.c.Log.With("file", s.copies.Path))
+		s.mark.stalled(now, s.log)
 		return nil, nil
 	}
 	if ahead := s.mark.highWater - now; ahead >= s.near && ahead > s.reserve-s.reserve/10 {
 		return nil, nil
 	}
-	c := s.c.Clocks()
-	if err := check(c); err != nil {
+	if err := check(s.c.Clocks()); err != nil {
 		return nil, err
 	}
-	p, before := s.mark.begin(now+s.reserve, c)
+	p, before := s.mark.begin(now+s.reserve, now)
 	return func() { s.write(p, before) }, nil
 }
 
@@ -116,7 +118,7 @@ func (s *sharedMark) write(p, before *push) {
 		s.tidy(p.highWater - s.reserve)
 	}
 	s.mu.Lock()
-	s.mark.pushed(p, before, err, s.c, s.c.Log.With("file", s.copies.Path))
+	s.mark.pushed(p, before, err, s.c, s.log())
 	s.mu.Unlock()
 	close(p.done)
 }

@@ -92,6 +92,7 @@ type Store struct {
 	c       Config
 	workers map[uint64]*worker
 	shared  *sharedMark // nil without Share
+	local   bool        // the directory's Version can be relied on: its file system is a disk of this machine
 }
 
 var _ workerid.Backend = (*Store)(nil)
@@ -131,7 +132,7 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("static: state directory %s is on %s: %w, so that ids could repeat", c.Dir, kind,
 			ErrFileSystem)
 	}
-	s := &Store{c: c, workers: map[uint64]*worker{}}
+	s := &Store{c: c, workers: map[uint64]*worker{}, local: kind == ""}
 	if c.Share {
 		s.shared = newSharedMark(&s.c, c.Nonce())
 	}
@@ -202,12 +203,13 @@ func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 		return nil, err
 	}
 	results := make([]workerid.Result, len(held))
+	first := s.look()
 	var waiting sync.WaitGroup
 	var taken atomic.Int64
 	var work func()
 	work = func() { // most often all in one goroutine; when one has to wait, another goes on with the rest
 		for i := taken.Add(1) - 1; i < int64(len(held)); i = taken.Add(1) - 1 {
-			results[i] = s.extend(ctx, held[i], sync.OnceFunc(func() { waiting.Go(work) }))
+			results[i] = s.extend(ctx, held[i], first, sync.OnceFunc(func() { waiting.Go(work) }))
 		}
 	}
 	work()
@@ -215,13 +217,22 @@ func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 	return results, nil
 }
 
+// look looks at the directory, for all worker ids.
+func (s *Store) look() look {
+	l := look{now: s.c.Now()} // before the look, see lengthen
+	if s.local {
+		l.names = s.c.Disk.Version(s.c.Dir)
+	}
+	return l
+}
+
 // extend calls waits before it waits for the disk.
-func (s *Store) extend(ctx context.Context, g workerid.Grant, waits func()) workerid.Result {
+func (s *Store) extend(ctx context.Context, g workerid.Grant, first look, waits func()) workerid.Result {
 	w := s.workers[g.Worker]
 	if w == nil {
 		return workerid.Result{Err: workerid.ErrLost}
 	}
-	hi, err := w.extend(ctx, g, waits)
+	hi, err := w.extend(ctx, g, first, waits)
 	return workerid.Result{Grant: workerid.Grant{Worker: g.Worker, Owner: g.Owner, Lo: g.Hi + 1, Hi: hi}, Err: err}
 }
 

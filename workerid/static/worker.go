@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -51,13 +52,14 @@ type worker struct {
 	guard   guard
 	holder  workerid.Grant
 	held    bool
-	granted *atomic.Uint64 // the word for the generator of holder's window; nil if there is none
-	using   run            // the page that this is on; zero if nothing is held
-	lost    bool           // the last lease was lost: its generator may still issue,
-	had     int64          // and never above this
-	mark    mark           // this file's
-	renew   bool           // the record is to be written though its mark is far enough
-	closed  bool           // Close could not wait for it
+	granted *atomic.Uint64  // the word for the generator of holder's window; nil if there is none
+	using   run             // the page that this is on; zero if nothing is held
+	lost    bool            // the last lease was lost: its generator may still issue,
+	had     int64           // and never above this
+	mark    mark            // this file's
+	renew   bool            // the record is to be written though its mark is far enough
+	seen    durable.Version // the directory's when sees was true last
+	closed  bool            // Close could not wait for it
 }
 
 var errHeld = errors.New("static: held")
@@ -148,7 +150,7 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 	if w.fresh {
 		w.above = max(w.above, now+w.near)
 	}
-	w.share(now, clocks)
+	w.share(now)
 	w.makePage()
 	target, _ := w.ahead()
 	mark := max(now+target, w.above)
@@ -178,9 +180,9 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 
 // share lets this run go by the shared mark, where a restart does not have to wait for marks. If that is not to be had
 // now, the run goes by its own for good.
-func (w *worker) share(now int64, c Clocks) {
+func (w *worker) share(now int64) {
 	run := &w.state.record.Run
-	if w.shared != nil && w.reserve > w.near && run.Page == "" && !w.shares && w.shared.reach(now, w.above, c) {
+	if w.shared != nil && w.reserve > w.near && run.Page == "" && !w.shares && w.shared.reach(now, w.above) {
 		run.Nonce, w.shares = w.shared.series+"."+run.Nonce, true
 	}
 }
@@ -258,21 +260,20 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 // holds reports whether g is what was granted here, as far as its holder knows.
 func (w *worker) holds(g workerid.Grant) bool { return w.held && g == w.holder }
 
-func (w *worker) extend(ctx context.Context, g workerid.Grant, waits func()) (hi int64, err error) {
+func (w *worker) extend(ctx context.Context, g workerid.Grant, at look, waits func()) (hi int64, err error) {
 	var waited *push
-	for {
-		now := w.c.Now()
+	for ; ; at = (look{now: w.c.Now()}) {
 		if err := w.spoiled(g); err != nil {
 			return 0, err
 		}
-		if !w.sees() {
+		if !w.seesAt(at.names) {
 			waits()
 			if err := w.regain(ctx, g); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		hi, due, wait, err := w.lengthen(g, now, waited)
+		hi, due, wait, err := w.lengthen(g, at.now, waited)
 		for _, start := range due {
 			w.c.Background(start)
 		}
@@ -336,7 +337,7 @@ func (w *worker) pushes(now int64) (due []func(), err error) {
 // push begins to move the mark ahead if it is due: without a shared one, when a tenth of the reserve is used up.
 func (w *worker) push(now int64) (start func(), err error) {
 	if !w.mark.pushing.isOver() {
-		w.mark.stalled(now, w.c, w.log())
+		w.mark.stalled(now, w.log)
 		return nil, nil
 	}
 	target, due := w.ahead()
@@ -353,7 +354,7 @@ func (w *worker) push(now int64) (start func(), err error) {
 	default:
 		return nil, fmt.Errorf("static: worker id %d: %s is being given up", w.id, w.path)
 	}
-	p, before := w.mark.begin(mark, c)
+	p, before := w.mark.begin(mark, now)
 	w.renew = false
 	return func() {
 		err := w.write(mark, c, w.state.update)
