@@ -99,9 +99,7 @@ func (r *roll) leave(c *Config) error {
 func running(c *Config) (notes map[string]string, err error) {
 	notes = map[string]string{}
 	names, err := c.Disk.Names(c.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return notes, nil
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
@@ -140,7 +138,9 @@ func (d *driver) Notes(context.Context) (notes map[string]string, changes string
 	if err = errors.Join(err, d.changes.failed()); err != nil {
 		return nil, "", err
 	}
-	notes, err = running(&d.c)
+	if notes, err = running(&d.c); errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, changes, nil
+	}
 	return notes, changes, err
 }
 

@@ -141,6 +141,9 @@ func (OS) Open(path string, create bool) (File, error) {
 		flag |= os.O_CREATE | os.O_TRUNC
 	}
 	f, err := os.OpenFile(path, flag, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	if err != nil {
 		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
 			err = fmt.Errorf("%s: %w", path, ErrLink)
