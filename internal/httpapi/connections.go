@@ -35,7 +35,7 @@ type connections struct {
 	refusing chan struct{} // holds a token for each connection that is being refused
 
 	mu        sync.Mutex
-	at        map[net.Conn]*connection
+	open      int            // connections that were admitted and not removed
 	placed    int            // those of them that have a place
 	idle      list.List      // of *connection between two requests, the longest idle first
 	mute      list.List      // of *connection whose next header is not complete, the oldest first
@@ -54,10 +54,11 @@ type connections struct {
 	told     time.Time // when busy was called
 }
 
-// A connection is one that was admitted. Its fields are guarded by connections.mu.
+// A connection is one that was admitted. What follows the first field is guarded by connections.mu.
 type connection struct {
-	net.Conn
+	*lazy
 	peer   peers.Peer
+	gone   bool // it was removed
 	placed bool
 	asked  bool          // a request has reached the handler
 	mute   bool          // it is in mute
@@ -89,7 +90,7 @@ const (
 
 func newConnections(limit int, n *Counters) *connections {
 	return &connections{
-		max: limit, counters: n, at: make(map[net.Conn]*connection),
+		max: limit, counters: n,
 		ended: make(chan struct{}, 1), refusing: make(chan struct{}, Refusing),
 	}
 }
@@ -112,27 +113,27 @@ func (l listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if lazily := newLazy(conn); l.conns.admit(lazily) {
-			return lazily, nil
+		if admitted := l.conns.admit(conn); admitted != nil {
+			return admitted, nil
 		}
 		l.conns.refuse(conn)
 	}
 }
 
-// admit takes a new connection in, if there is room for one. It may wait for that.
-func (c *connections) admit(conn net.Conn) bool {
+// admit takes a new connection in, or returns nil if there is no room for one. It may wait for that.
+func (c *connections) admit(conn net.Conn) *connection {
 	p := peers.At(conn.RemoteAddr())
 	if !c.hasRoom(p) && !c.waitForRoom(p) {
-		return false
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := &connection{Conn: conn, peer: p}
+	n := &connection{lazy: newLazy(conn), peer: p}
 	c.hush(n)
-	c.at[conn] = n
+	c.open++
 	c.silent++
-	c.counters.Connections.Store(int64(len(c.at)))
-	return true
+	c.counters.Connections.Store(int64(c.open))
+	return n
 }
 
 // settle closes the listeners, and waits until each connection has asked something, for settleTime at
@@ -192,7 +193,7 @@ func (c *connections) rouse(n *connection) {
 func (c *connections) hasRoom(p peers.Peer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.max == 0 || len(c.at) < c.max+Reserve || c.evict(&c.idle) || c.evictMute(p)
+	return c.max == 0 || c.open < c.max+Reserve || c.evict(&c.idle) || c.evictMute(p)
 }
 
 // evictMute closes the oldest mute connection of the peer that has most of them, for a newcomer of peer p:
@@ -261,16 +262,17 @@ func (c *connections) remove(n *connection) {
 	if !n.asked {
 		c.silent--
 	}
-	delete(c.at, n.Conn)
-	c.counters.Connections.Store(int64(len(c.at)))
+	n.gone = true
+	c.open--
+	c.counters.Connections.Store(int64(c.open))
 }
 
 // changed is the server's ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.at[conn]
-	if n == nil { // it was evicted
+	n, admitted := conn.(*connection)
+	if !admitted || n.gone { // gone: it was evicted
 		return
 	}
 	switch state {
@@ -293,21 +295,19 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 }
 
 // place says whether the connection of a request has a place, and gives it one if there is one.
-func (c *connections) place(conn net.Conn) bool {
+func (c *connections) place(n *connection) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.at[conn]
-	if n != nil {
-		c.rouse(n)
-		c.count()
+	if n.gone { // it was evicted
+		return false
 	}
-	if n != nil && !n.asked {
+	c.rouse(n)
+	c.count()
+	if !n.asked {
 		n.asked = true
 		c.silent--
 	}
 	switch {
-	case n == nil: // it was evicted
-		return false
 	case n.placed:
 		return true
 	case c.max > 0 && c.placed >= c.max && !c.evict(&c.idle):
@@ -360,7 +360,7 @@ func (c *connections) knows(host string) bool {
 // limit answers a request by h if its connection has a place, or if it asks for health.
 func (c *connections) limit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(connectionKey{}).(net.Conn); ok && !c.place(conn) {
+		if n, ok := r.Context().Value(connectionKey{}).(*connection); ok && !c.place(n) {
 			w.Header().Set("Connection", "close")
 			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
 				c.counters.ConnectionsRefused.Add(1)

@@ -139,12 +139,12 @@ func TestBusyIsTold(t *testing.T) {
 		c.busy = func() { told++ }
 		end, peer := net.Pipe()
 		defer peer.Close()
-		c.admit(end)
+		admitted := c.admit(end)
 		requests := func(n int, after time.Duration, want int) {
 			t.Helper()
 			time.Sleep(after)
 			for range n {
-				c.place(end)
+				c.place(admitted)
 			}
 			if told != want {
 				t.Errorf("told %d times, want %d", told, want)

@@ -360,7 +360,7 @@ func TestHalfRequestsOfOneAddress(t *testing.T) {
 			halves(1300)
 			time.Sleep(patience)
 			synctest.Wait()
-			if n := len(l.conns.at); n > limit+Reserve {
+			if n := l.conns.open; n > limit+Reserve {
 				t.Errorf("%s: %d half requests are open", path, n)
 			}
 			began := time.Now()
@@ -467,7 +467,7 @@ func TestARefusalIsReadToItsEnd(t *testing.T) {
 	eventually(t, func() bool {
 		l.conns.mu.Lock()
 		defer l.conns.mu.Unlock()
-		return len(l.conns.at) == 4+Reserve && l.conns.mute.Len() == 0
+		return l.conns.open == 4+Reserve && l.conns.mute.Len() == 0
 	})
 	c := l.dial()
 	fmt.Fprintf(c, "GET /id HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 6<<10))
