@@ -54,9 +54,10 @@ type connections struct {
 	told     time.Time // when busy was called
 }
 
-// A connection is one that was admitted. What follows the first field is guarded by connections.mu.
+// A connection is one that was admitted. What follows the second field is guarded by connections.mu.
 type connection struct {
 	*lazy
+	known  string // the last host that it asked for and that the server knows; only its requests use it
 	peer   peers.Peer
 	gone   bool // it was removed
 	placed bool
@@ -360,7 +361,8 @@ func (c *connections) knows(host string) bool {
 // limit answers a request by h if its connection has a place, or if it asks for health.
 func (c *connections) limit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n, ok := r.Context().Value(connectionKey{}).(*connection); ok && !c.place(n) {
+		n, ok := r.Context().Value(connectionKey{}).(*connection)
+		if ok && !c.place(n) {
 			w.Header().Set("Connection", "close")
 			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
 				c.counters.ConnectionsRefused.Add(1)
@@ -370,7 +372,13 @@ func (c *connections) limit(h http.Handler) http.Handler {
 				return
 			}
 		}
-		if !c.knows(r.Host) {
+		switch {
+		case ok && n.known != "" && n.known == r.Host:
+		case c.knows(r.Host):
+			if ok {
+				n.known = r.Host
+			}
+		default:
 			http.Error(w, "this port is on loopback, and answers only requests for an IP address, localhost or "+
 				"this host's name; -http-host allows another name", http.StatusForbidden)
 			return

@@ -456,12 +456,20 @@ func TestHostsOnLoopback(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
-				answer, err := io.ReadAll(conn)
+				const request = "GET / HTTP/1.1\r\nHost: "
+				fmt.Fprint(conn, request+"localhost\r\n\r\n", request+host+"\r\n\r\n",
+					request+host+"\r\nConnection: close\r\n\r\n")
+				all, err := io.ReadAll(conn)
 				conn.Close()
-				refused := strings.HasPrefix(string(answer), "HTTP/1.1 403 ") && strings.Contains(string(answer), "-http-host")
-				if err != nil || refused == known {
-					t.Errorf("-bind %s: %s asked for %q: %s %v", bind, port, host, answer, err)
+				answers := strings.Split(string(all), "HTTP/1.1 ")[1:]
+				if err != nil || len(answers) != 3 {
+					t.Fatalf("%d answers, %v", len(answers), err)
+				}
+				for i, known := range []bool{true, known, known} {
+					refused := strings.HasPrefix(answers[i], "403 ") && strings.Contains(answers[i], "-http-host")
+					if refused == known {
+						t.Errorf("-bind %s: %s asked for %q (%d): %s", bind, port, host, i, answers[i])
+					}
 				}
 			}
 		}
