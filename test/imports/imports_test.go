@@ -215,6 +215,7 @@ var rules = []rule{
 		"the suite of tests for stores issues ids from the windows that they grant"},
 	{"test/transcript", []string{"id", "protocol"}, "it talks to grammars as an engine does"},
 	{"test/script", nil, "a tool for tests: what it plays is handed to it"},
+	{"test/steps", []string{"test/script"}, "a tool for tests: what it calls is handed to it"},
 	{"test/section", nil, "a tool for tests: what it compares is handed to it"},
 	{"test/systemd", nil, "a tool for tests"},
 	{"test/image", nil, "a test: it looks at the image from outside"},
