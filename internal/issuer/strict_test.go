@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // A strictBed is a Strict of orders whose keeper, store and other daemons are the test.
@@ -27,6 +28,9 @@ type strictBed struct {
 	flying atomic.Int64
 	rung   atomic.Int64
 	woken  atomic.Int64
+
+	moments map[string]int64
+	open    []*strictCall // that were not answered
 }
 
 // A strictCall is one to another daemon; the test answers it.
@@ -69,264 +73,141 @@ func (b *strictBed) Last(ctx context.Context, address, name string, n int) (uint
 	}
 }
 
-// call waits for a call and expects it to be for n values from address.
-func (b *strictBed) call(address string, n int) *strictCall {
-	b.t.Helper()
-	synctest.Wait()
-	select {
-	case c := <-b.calls:
-		if c.address != address || c.n != n {
-			b.t.Errorf("%s is asked for %d values, want %s and %d", c.address, c.n, address, n)
-		}
-		return c
-	default:
-		b.t.Fatal("nobody is asked")
-		return nil
-	}
-}
-
-// answer ends a call and waits until that has had its effects.
-func (c *strictCall) answer(last uint64, err error) {
-	c.last, c.err = last, err
-	close(c.done)
-	synctest.Wait()
-}
-
 // lead begins a term in which this daemon may issue for the given time.
 func (b *strictBed) lead(limit time.Duration) counter.Issuer {
 	b.until = b.Moment() + int64(limit)
 	return b.Lead(func() int64 { return b.until })
 }
 
-// want expects n values from first on, or 0 for id.ErrWait.
-func (b *strictBed) want(moment int64, n int, first uint64) {
-	b.t.Helper()
-	run, err := b.Mint(id.When{Moment: moment}, n, false)
-	if first == 0 && err != id.ErrWait || first > 0 && (err != nil || run.First != first || run.N != n) {
-		b.t.Errorf("%+v, %v, want %d values from %d", run, err, n, first)
+// moment reads a name, "now", "until" or a number, with a few ns more or less behind it.
+func (b *strictBed) moment(text string) int64 {
+	at := max(strings.IndexAny(text, "+-"), 0)
+	more, _ := strconv.ParseInt(text[at:], 10, 64)
+	switch name := text[:at]; {
+	case at == 0 && more > 0:
+		return more
+	case at == 0:
+		return b.moment(text + "+0")
+	case name == "now":
+		return b.Moment() + more
+	case name == "until":
+		return b.until + more
+	default:
+		return b.moments[name] + more
 	}
 }
 
-func (b *strictBed) wantError(moment int64, redirect bool, want error) {
-	b.t.Helper()
-	_, err := b.Mint(id.When{Moment: moment, Redirect: redirect}, 1, false)
-	_, err2 := b.Reserve(id.When{Moment: moment, Redirect: redirect}, 1)
-	if fmt.Sprint(err) != want.Error() || fmt.Sprint(err2) != want.Error() {
-		b.t.Errorf("%v, %v, want %v", err, err2, want)
+// take asks for values, as a client does that is "redirected", or that wants them "in a row".
+func (b *strictBed) take(moment string, n int, how ...string) (string, error) {
+	when := id.When{Moment: b.moment(moment), Redirect: slices.Contains(how, "redirected")}
+	mint := func() (id.Run, error) { return b.Mint(when, n, false) }
+	if slices.Contains(how, "in-a-row") {
+		mint = func() (id.Run, error) { return b.Reserve(when, n) }
 	}
+	run, err := mint()
+	switch {
+	case err == id.ErrWait:
+		return "wait", nil
+	case err != nil && isFinal(err):
+		return "for good", err
+	case err != nil:
+		return "", err
+	}
+	return fmt.Sprintf("%d from %d on", run.N, run.First), nil
 }
 
-func (b *strictBed) facts() map[string]any {
+// keepAsking asks as often as engines do while time passes, and says what it is told besides "wait".
+func (b *strictBed) keepAsking(d time.Duration, moment string, n int, how ...string) string {
+	said := "waits"
+	askFor(d, func() {
+		if text, err := b.take(moment, n, how...); text != "wait" {
+			said = fmt.Sprint(text, err)
+		}
+	})
+	return said
+}
+
+// answer ends the earliest call that another daemon has not answered.
+func (b *strictBed) answer(last uint64, err error) {
+	c := b.open[0]
+	b.open = b.open[1:]
+	c.last, c.err = last, err
+	close(c.done)
+}
+
+// besides says what a step led to.
+func (b *strictBed) besides() string {
+	var said []string
+	if b.rung.Swap(0) > 0 {
+		said = append(said, "- a block is asked for")
+	}
+	if b.woken.Swap(0) > 0 {
+		said = append(said, "- all who wait are woken")
+	}
+	b.open = slices.DeleteFunc(b.open, func(c *strictCall) bool {
+		if c.ctx.Err() == nil {
+			return false
+		}
+		said = append(said, fmt.Sprintf("- the call to %s has ended", c.address))
+		return true
+	})
+	for len(b.calls) > 0 {
+		c := <-b.calls
+		b.open = append(b.open, c)
+		said = append(said, fmt.Sprintf("- %s is asked for %d", c.address, c.n))
+	}
+	return strings.Join(said, "\n")
+}
+
+// facts says what some figures are.
+func (b *strictBed) facts(names ...string) string {
 	m := map[string]any{"issued": b.Issued()}
 	b.Figures(func(f figure.Figure) { m[f.Stat] = f.Value })
-	return m
-}
-
-func (b *strictBed) wantFacts(want map[string]any) {
-	b.t.Helper()
-	got := b.facts()
-	for name, v := range want {
-		if got[name] != v {
-			b.t.Errorf("%s is %v, want %v", name, got[name], v)
-		}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %v", name, m[name])
 	}
+	return strings.Join(names, ", ")
 }
 
-// Values come only from blocks of the term whose end the request's moment lies before.
-func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// TestStrict: testdata/strict.txt has what a daemon answers that leads or follows. "mint early 2" asks at the moment
+// "early" for two values.
+func TestStrict(t *testing.T) {
+	steps.Run(t, "testdata/strict.txt", func(t *testing.T) steps.Calls {
 		b := newStrictBed(t, strictOrders)
-		if _, err := b.Mint(id.At(0), 1, false); err != id.ErrMoment {
-			t.Error(err)
-		}
-		if _, err := b.Reserve(id.At(0), 1); err != id.ErrMoment {
-			t.Error(err)
-		}
-		one := b.lead(4 * time.Second)
-		early := b.Moment()
-		if b.want(early, 2, 0); b.rung.Load() != 1 {
-			t.Error("no block was asked for")
-		}
-		one.Append(1, 20)
-		b.want(early, 2, 1)
-		if run, err := b.Reserve(id.When{Moment: early, Redirect: true}, 3); err != nil || run.First != 3 || run.N != 3 {
-			t.Error(run, err)
-		}
-		time.Sleep(3999 * time.Millisecond)
-		b.want(b.until-1, 1, 6)
-		b.want(b.until, 1, 0)
-		if run, err := b.Reserve(id.When{Moment: b.until, Redirect: true}, 1); err != id.ErrWait {
-			t.Error(run, err)
-		}
-		askFor(time.Second, func() { b.want(b.until, 1, 0) })
-		time.Sleep(time.Millisecond)
-		b.want(early, 1, 7) // it had arrived in time
-		refusal := errors.New("sequence orders: this daemon has not renewed its leadership for 1.0s: the counter store " +
-			"does not answer")
-		b.wantError(b.Moment(), true, refusal)
-		if err := b.Ready(0); fmt.Sprint(err) != refusal.Error() {
-			t.Error(err)
-		}
-		b.until = b.Moment() + 1 // renewed
-		b.want(b.Moment(), 1, 8)
-		b.want(b.until, 1, 0)
-		b.until = 0 // it is ending
-		b.wantError(b.Moment(), false, id.ErrWait)
-		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "at_hand": int64(12), "left": int64(70),
-			"days_left": 7.0, "block": int64(10),
-			"waits": uint64(1), "refusals": uint64(2), "leader": "this daemon", "order": "strict", "forwarded": uint64(0)})
-		if b.Ready(0) != nil {
-			t.Error("not ready")
-		}
-
-		b.until = math.MaxInt64
-		woken := b.woken.Load()
-		b.HandOver()
-		if b.woken.Load() == woken {
-			t.Error("nobody was woken")
-		}
-		if err := one.Append(30, 40); err == nil { // late
-			t.Error("a term that is over takes a block")
-		}
-		if next, rest := one.Seal(); next != 9 || rest != 12 {
-			t.Error(next, rest)
-		}
-		b.want(early, 1, 0)
-		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "at_hand": int64(0), "left": int64(0),
-			"leader": "none"})
-		two := b.lead(time.Second)
-		b.want(b.Moment(), 1, 0)
-		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "leader": "this daemon"})
-		two.Append(100, 110)
-		b.want(b.Moment(), 2, 100)
-		two.Seal() // by the keeper, before this daemon follows another one
-		b.wantError(b.Moment(), false, id.ErrWait)
-		if next, rest := two.Seal(); next != 102 || rest != 9 {
-			t.Error(next, rest)
-		}
-		three := b.lead(time.Second)
-		three.Append(200, 210)
-		b.want(b.Moment(), 1, 200)
-		b.wantFacts(map[string]any{"issued": uint64(11), "last": int64(200), "waits": uint64(2)})
-	})
-}
-
-func TestASequenceThatNobodyLeads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		waits := func() {
-			t.Helper()
-			b.wantError(b.Moment(), true, id.ErrWait)
-		}
-		askFor(600*time.Millisecond, waits)
-		b.Follow("")
-		askFor(399*time.Millisecond, waits)
-		waits()
-		time.Sleep(time.Millisecond)
-		refusal := errors.New("sequence orders: no daemon has led it for 1.0s")
-		b.wantError(b.Moment(), false, refusal)
-		b.wantError(b.Moment(), true, id.Elsewhere{Slot: id.Slot("orders")})
-		if err := b.Ready(0); fmt.Sprint(err) != refusal.Error() {
-			t.Error(err)
-		}
-		b.wantFacts(map[string]any{"refusals": uint64(4), "leader": "none"})
-		b.Follow("h:1")
-		b.wantError(b.Moment(), true, id.Elsewhere{Slot: id.Slot("orders"), Address: "h:1"})
-		if at, elsewhere := b.Where(); !elsewhere || at != (id.Elsewhere{Slot: id.Slot("orders"), Address: "h:1"}) {
-			t.Error(at, elsewhere)
-		}
-		if b.Ready(0) != nil {
-			t.Error("not ready")
-		}
-		b.wantFacts(map[string]any{"leader": "h:1"})
-		b.HandOver()
-		b.wantError(b.Moment(), true, id.ErrWait)
-		if _, elsewhere := b.Where(); elsewhere {
-			t.Error("elsewhere, and nobody leads")
+		b.moments = map[string]int64{}
+		terms := map[string]counter.Issuer{}
+		return steps.Calls{
+			"":             b.besides,
+			"sleep":        time.Sleep,
+			"now":          func(name string) { b.moments[name] = b.Moment() },
+			"mint":         b.take,
+			"keep-minting": b.keepAsking,
+			"lead":         func(term string, limit time.Duration) { terms[term] = b.lead(limit) },
+			"renew":        func(limit time.Duration) { b.until = b.Moment() + int64(limit) },
+			"ending":       func() { b.until = 0 },
+			"append":       func(term string, lo, hi uint64) error { return terms[term].Append(lo, hi) },
+			"seal": func(term string) string {
+				next, rest := terms[term].Seal()
+				return fmt.Sprintf("next %d, %d left", next, rest)
+			},
+			"retire":        func(term string) { terms[term].Refuse(counter.ErrRetired) },
+			"follow":        func(address string) { b.Follow(address) },
+			"handover":      b.HandOver,
+			"answer":        func(last uint64) { b.answer(last, nil) },
+			"fail":          func(text string) { b.answer(0, errors.New(text)) },
+			"fail-for-good": func(text string) { b.answer(0, finalRefusal{refusal("%s", text)}) },
+			"ready": func() any {
+				if err := b.Ready(0); err != nil {
+					return err
+				}
+				return "ready"
+			},
+			"where":       func() string { return fmt.Sprint(b.Where()) },
+			"facts":       b.facts,
+			"late-thread": func() { b.lacks(b.lacked - 1) },
+			"owed":        func() bool { return b.standing.Load().owed },
 		}
 	})
-}
-
-// A process that was stopped for longer than MaxWait, or that nobody asked, has lost its authority by then. Requests
-// wait for the renewal under way, and are refused MaxWait after the first of them.
-func TestRequestsWaitForAuthorityAfterAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		term := b.lead(time.Second)
-		term.Append(1, 20)
-		b.want(b.Moment(), 1, 1)
-		for first := uint64(2); first < 4; first++ { // the second pause is one of its own
-			time.Sleep(3 * time.Second)
-			late := b.Moment()
-			askFor(999*time.Millisecond, func() { b.wantError(late, true, id.ErrWait) })
-			b.want(late, 1, 0)
-			b.until = b.Moment() + int64(time.Second) // renewed
-			b.want(late, 1, first)
-		}
-		time.Sleep(2 * time.Second)
-		askFor(time.Second, func() { b.want(b.Moment(), 1, 0) })
-		b.wantError(b.Moment(), false, errors.New(
-			"sequence orders: this daemon has not renewed its leadership for 2.0s: the counter store does not answer"))
-		b.HandOver()
-		time.Sleep(2 * time.Second)
-		askFor(999*time.Millisecond, func() { b.wantError(b.Moment(), true, id.ErrWait) })
-		b.wantError(b.Moment(), false, id.ErrWait)
-		time.Sleep(time.Millisecond)
-		b.wantError(b.Moment(), false, errors.New("sequence orders: no daemon has led it for 3.0s"))
-		b.lacks(b.lacked - 1) // for a thread that was late
-		b.wantError(b.Moment(), true, id.Elsewhere{Slot: id.Slot("orders")})
-		b.wantFacts(map[string]any{"issued": uint64(3), "refusals": uint64(6)})
-	})
-}
-
-// What waited when the process was stopped goes on waiting, whatever it waits for.
-func TestAStandstillIsNoWait(t *testing.T) {
-	for what, begin := range map[string]func(*strictBed) (end func()){
-		"an answer of the leader": func(b *strictBed) func() {
-			b.Follow("h:1")
-			b.want(1, 1, 0)
-			c := b.call("h:1", 1)
-			return func() {
-				if c.ctx.Err() != nil {
-					t.Error("the call has ended")
-				}
-				c.answer(7, nil)
-			}
-		},
-		"a leader": func(b *strictBed) func() {
-			return func() { b.lead(time.Hour).Append(7, 9) }
-		},
-		"a renewal": func(b *strictBed) func() {
-			b.lead(time.Nanosecond).Append(7, 9)
-			time.Sleep(time.Second)
-			return func() { b.until = b.Moment() }
-		},
-		"a block": func(b *strictBed) func() {
-			term := b.lead(time.Hour)
-			return func() { term.Append(7, 9) }
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newStrictBed(t, strictOrders)
-				end := begin(b)
-				moment := b.Moment()
-				if what == "an answer of the leader" {
-					moment = 1
-				}
-				waits := func() {
-					t.Helper()
-					b.want(moment, 1, 0)
-				}
-				askFor(300*time.Millisecond, waits)
-				waits()
-				time.Sleep(900 * time.Millisecond)
-				askFor(400*time.Millisecond, waits)
-				end()
-				b.want(moment, 1, 7)
-			})
-		})
-	}
 }
 
 // Of the times in which the process stood still the longest one is forgiven, as far as a request waited then.
@@ -366,270 +247,6 @@ func TestTheLongestStandstillCountsForNobody(t *testing.T) {
 	if len(s.pauses) != mostPauses {
 		t.Errorf("remembers %d pauses", len(s.pauses))
 	}
-}
-
-func TestARetiredSequenceSaysSo(t *testing.T) {
-	b := newStrictBed(t, strictOrders)
-	term := b.lead(time.Second)
-	term.Refuse(counter.ErrRetired)
-	term.Seal()
-	b.wantError(1, false, errors.New("sequence orders is retired"))
-}
-
-// What waits is asked for together, one call after another; what a call brings goes to the requests
-// that it was made for.
-func TestAFollowerFetchesFromTheLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		b.Follow("h:1")
-		b.want(1, 1, 0)
-		first := b.call("h:1", 1)
-		for m := range int64(9) {
-			b.want(m+2, 2, 0)
-			b.want(m+2, 2, 0)
-		}
-		b.want(1, 1, 0)
-		woken := b.woken.Load()
-		first.answer(100, nil)
-		if b.woken.Load() == woken {
-			t.Error("nobody was woken")
-		}
-		second := b.call("h:1", 18)
-		b.want(50, 1, 0) // comes when the call was made
-		b.want(1, 1, 100)
-		second.answer(218, nil)
-		b.want(10, 2, 217)
-		b.want(2, 2, 201)
-		b.want(50, 1, 0)
-		b.call("h:1", 1).answer(300, nil)
-		b.want(50, 1, 300)
-		if run, err := b.Reserve(id.When{Moment: 60}, 1000); err != id.ErrWait {
-			t.Error(run, err)
-		}
-		b.call("h:1", 1000).answer(1300, nil)
-		if run, err := b.Reserve(id.When{Moment: 60}, 1000); err != nil || run.First != 301 || run.N != 1000 {
-			t.Error(run, err)
-		}
-		b.want(b.Moment(), 70_000, 0)
-		b.call("h:1", id.MaxReserve).answer(counter.MaxValue, nil)
-		b.wantFacts(map[string]any{"issued": uint64(0), "forwarded": uint64(1 + 18 + 1 + 1000 + id.MaxReserve),
-			"refusals": uint64(0), "leader": "h:1"})
-		if len(b.calls) > 0 {
-			t.Error("it goes on asking")
-		}
-	})
-}
-
-// A call that fails is repeated for those who ask again, not at once, until they have waited for MaxWait.
-func TestALeaderThatDoesNotAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		b.Follow("h:1")
-		early := b.Moment()
-		gone := early + 1
-		b.want(gone, 7, 0)
-		b.call("h:1", 7).answer(0, errors.New("connection refused"))
-		if err := b.Ready(0); fmt.Sprint(err) != "sequence orders: no value from its leader h:1: connection refused" {
-			t.Error(err)
-		}
-		b.want(early, 1, 0)
-		synctest.Wait()
-		if len(b.calls) > 0 {
-			t.Error("it is asked again at once")
-		}
-		time.Sleep(retryPause)
-		c := b.call("h:1", 1)
-		b.want(gone, 7, 0) // for the next call
-		askFor(500*time.Millisecond, func() { b.want(early, 1, 0) })
-		b.want(early, 1, 0)
-		late := b.Moment()
-		b.want(late, 1, 0)
-		askFor(474*time.Millisecond, func() { b.want(early, 1, 0) })
-		b.want(early, 1, 0)
-		time.Sleep(time.Millisecond)
-		b.wantError(early, false, errors.New("sequence orders: no value from its leader h:1 for 1.0s: connection refused"))
-		time.Sleep(time.Nanosecond)
-		if _, err := b.Mint(id.When{Moment: gone}, 7, false); err == id.ErrWait {
-			t.Error(err)
-		}
-		b.want(late, 1, 0)
-		time.Sleep(24 * time.Millisecond)
-		if synctest.Wait(); c.ctx.Err() != nil {
-			t.Error("the call has ended too early")
-		}
-		time.Sleep(time.Millisecond)
-		if synctest.Wait(); c.ctx.Err() == nil || len(b.calls) > 0 {
-			t.Error("the call has not ended")
-		}
-		time.Sleep(retryPause)
-		b.call("h:1", 1).answer(5, nil) // for late, which has not had to ask again
-		b.want(late, 1, 5)
-		b.wantFacts(map[string]any{"refusals": uint64(3)})
-		if b.Ready(0) != nil {
-			t.Error("not ready")
-		}
-		b.want(b.Moment(), 2, 0)
-		b.call("h:1", 2).answer(1, nil)
-		if err := b.Ready(0); fmt.Sprint(err) != "sequence orders: no value from its leader h:1: 0 to 1 are no values of "+
-			"this sequence" {
-			t.Error(err)
-		}
-	})
-}
-
-func TestTheLeaderChangesWhileItIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		b.Follow("h:1")
-		first, second := b.Moment(), b.Moment()+1
-		b.want(first, 1, 0)
-		b.call("h:1", 1)
-		b.want(second, 2, 0)
-		b.Follow("h:2")
-		if synctest.Wait(); len(b.calls) > 0 {
-			t.Error("the old leader's answer is not waited for")
-		}
-		time.Sleep(lastWait)
-		c := b.call("h:2", 2) // for whom the other one was not asked
-		b.want(first, 1, 0)
-		c.answer(20, nil)
-		b.want(second, 2, 19)
-		b.call("h:2", 1).answer(21, nil)
-		b.want(first, 1, 21)
-		if b.Ready(0) != nil {
-			t.Error("the old leader counts")
-		}
-
-		first, second = b.Moment(), b.Moment()+1
-		b.want(first, 1, 0)
-		b.call("h:2", 1)
-		b.want(second, 1, 0)
-		b.HandOver() // the view says that nobody leads
-		time.Sleep(lastWait)
-		synctest.Wait()
-		b.want(first, 1, 0)
-		if len(b.calls) > 0 {
-			t.Error("somebody is asked")
-		}
-		term := b.lead(time.Second)
-		b.want(second, 1, 0)
-		term.Append(30, 39)
-		b.want(second, 1, 30)
-		b.want(first, 1, 31)
-
-		b.Follow("h:3")
-		asked, moment := b.Moment(), b.Moment()+1
-		b.want(asked, 1, 0)
-		late := b.call("h:3", 1)
-		b.want(moment, 1, 0) // for the next call
-		term = b.lead(time.Second)
-		synctest.Wait()
-		term.Append(50, 59)
-		b.want(moment, 1, 50)
-		b.want(asked, 1, 0) // the old leader may have issued its value
-		time.Sleep(lastWait)
-		if synctest.Wait(); late.ctx.Err() == nil {
-			t.Error("the call goes on")
-		}
-		b.want(asked, 1, 51)
-		b.Follow("h:1")
-		if synctest.Wait(); len(b.calls) > 0 {
-			t.Error("it is asked for somebody who has values")
-		}
-	})
-}
-
-// A daemon that begins to lead while it asks the old leader hands on what that has issued, to the requests that it was
-// issued for.
-func TestANewLeaderCollectsWhatTheOldOneIssued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		for i, nobody := range []bool{false, true} { // in between
-			base := uint64(100 * i)
-			b.Follow("h:1")
-			asked := b.Moment()
-			b.want(asked, 2, 0)
-			late := b.call("h:1", 2)
-			if nobody {
-				b.Follow("")
-				b.want(asked, 2, 0)
-			}
-			term := b.lead(time.Second)
-			term.Append(base+30, base+39)
-			b.want(asked, 2, 0)
-			b.want(asked+1, 1, base+30)
-			late.answer(base+21, nil)
-			run, err := b.Reserve(id.When{Moment: asked, Redirect: true}, 2)
-			if err != nil || run.First != base+20 || run.N != 2 {
-				t.Error(run, err)
-			}
-			b.want(asked, 2, base+31) // another request on the same connection
-			b.want(asked+1, 1, base+33)
-			time.Sleep(3 * lastWait)
-			if synctest.Wait(); b.standing.Load().owed {
-				t.Error("requests go on looking for values of the old leader")
-			}
-			b.until = math.MaxInt64
-			b.want(asked, 1, base+34)
-		}
-
-		b.Follow("h:1")
-		asked := b.Moment()
-		b.want(asked, 2, 0)
-		late := b.call("h:1", 2)
-		b.Follow("")
-		late.answer(221, nil)
-		b.want(asked, 2, 220) // nobody leads, and its values are there
-		b.wantFacts(map[string]any{"refusals": uint64(0)})
-	})
-}
-
-// When the leader is known, those who wait are asked for at once, also within the pause after a failure.
-func TestANewLeaderIsAskedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		b.Follow("h:1")
-		b.want(1, 1, 0)
-		b.call("h:1", 1).answer(0, errors.New("MOVED"))
-		b.want(1, 1, 0)
-		b.Follow("h:2")
-		b.call("h:2", 1).answer(7, nil)
-		b.want(1, 1, 7)
-	})
-}
-
-func TestAFollowerOfASequenceThatHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// the code decides, or, of a leader of an earlier release, the sentence
-		for _, answer := range []error{finalRefusal{refusal("FINAL sequence orders has ended at 9")},
-			errors.New("ERR sequence orders has ended at 9")} {
-			b := newStrictBed(t, strictOrders)
-			b.Follow("h:1")
-			b.want(1, 1, 0)
-			b.call("h:1", 1).answer(0, answer)
-			_, err := b.Mint(id.When{Moment: 1}, 1, false)
-			if fmt.Sprint(err) != "sequence orders has ended at 9" || !isFinal(err) || b.Ready(0) != nil {
-				t.Error(answer, err)
-			}
-			b.wantFacts(map[string]any{"refusals": uint64(1)})
-		}
-	})
-}
-
-// TestCallsToTheLeaderAreTimed: one that fails too.
-func TestCallsToTheLeaderAreTimed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		b.Follow("h:1")
-		for _, err := range []error{nil, errors.New("connection refused")} {
-			b.want(b.Moment(), 1, 0)
-			c := b.call("h:1", 1)
-			time.Sleep(30 * time.Millisecond)
-			c.answer(7, err)
-		}
-		b.wantFacts(map[string]any{"waited_ms": 60 * time.Millisecond})
-		b.HandOver()
-	})
 }
 
 // Values of several terms, taken by many goroutines while leadership comes and goes: none twice, and each is of a term
@@ -712,59 +329,4 @@ func TestAStrictSequenceAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { b.Mint(id.When{Moment: moment}, 1, false) }); n != 0 {
 		t.Errorf("%v allocations to ask again", n)
 	}
-}
-
-// An etcd that was wiped and has the sequence anew grants values that this daemon has passed on or issued before.
-// Its clients do not get them again: neither from a leader nor from this daemon itself.
-func TestValuesThatDoNotRise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newStrictBed(t, strictOrders)
-		follow := func(last uint64) {
-			t.Helper()
-			b.want(b.Moment(), 3, 0)
-			b.call("h:1", 3).answer(last, nil)
-		}
-		refuses := func(text string) {
-			t.Helper()
-			if _, err := b.Mint(id.When{Moment: b.Moment()}, 3, false); err == nil || err.Error() != text {
-				t.Errorf("%v, want %s", err, text)
-			}
-		}
-		const says = ", and 103 was issued before: the counter store was wiped or set back. `katsubushi name raise` " +
-			"it above every value that was issued"
-		b.Follow("h:1")
-		follow(103)
-		b.want(b.Moment(), 3, 101)
-		for n, last := range []uint64{3, 103, 105} { // the first of the values counts
-			time.Sleep(2 * retryPause)
-			follow(last)
-			refuses(fmt.Sprintf("sequence orders: %d was granted%s", last-2, says))
-			b.wantFacts(map[string]any{"set_back": uint64(n + 1), "refusals": uint64(n + 1), "forwarded": uint64(3),
-				"last": int64(103)})
-		}
-		time.Sleep(2 * retryPause)
-
-		term := b.lead(time.Hour)
-		for _, lo := range []uint64{1, 103} {
-			if err := term.Append(lo, lo+9); fmt.Sprint(err) != fmt.Sprint(lo)+" was granted"+says {
-				t.Errorf("%d: %v", lo, err)
-			}
-		}
-		if err := term.Append(104, 109); err != nil {
-			t.Error(err)
-		}
-		b.want(b.Moment(), 2, 104)
-		time.Sleep(2 * retryPause)
-		b.Follow("")
-		if err := b.lead(time.Hour).Append(105, 109); err == nil {
-			t.Error("a later term begins with a value of an earlier one")
-		}
-		b.Follow("h:1") // what it issued counts too
-		follow(107)
-		refuses("sequence orders: 105 was granted" + strings.Replace(says, "103", "105", 1))
-		time.Sleep(2 * retryPause)
-		follow(108)
-		b.want(b.Moment(), 3, 106)
-		b.wantFacts(map[string]any{"set_back": uint64(4), "last": int64(108)})
-	})
 }
