@@ -28,6 +28,8 @@ type scene struct {
 	operator *cas.Admin
 }
 
+var errLost = errors.New("the answer did not come")
+
 // faults are of the way to the store.
 type faults struct {
 	writes          int // so many are carried out, and then none; below 0 = all

@@ -42,56 +42,6 @@ func (d *counting) Commit(ctx context.Context, conn string, c pool.Change) (cas.
 	return d.Driver.Commit(ctx, conn, c)
 }
 
-// All lanes are extended in as few commits as their number allows, without reading anything.
-func TestManyLanes(t *testing.T) {
-	const n = 250
-	w := newWorld(t)
-	w.init(0, n-1)
-	d := w.daemon("a", 0, n-1)
-	driver := &counting{Driver: memcas.Driver{Server: w.server}}
-	d.Driver = driver
-	held := []workerid.Grant{d.mustAcquire()}
-	for i := 1; i < n; i++ {
-		d.owner = fmt.Sprint("a", i)
-		g, err := d.Acquire(ctx, d.want())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Heard(g)
-		held = append(held, g)
-	}
-	for range 3 {
-		*driver = counting{Driver: driver.Driver}
-		w.boot += 1000
-		results, err := d.Extend(ctx, held)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
-			if r.Err != nil || r.Grant.Hi != w.now()+lease {
-				t.Fatalf("lane %d: %+v", i, r)
-			}
-			held[i].Hi = r.Grant.Hi
-		}
-		if driver.commits.Load() != 3 || driver.most.Load() != cas.MaxRecords || driver.loads.Load() != 0 {
-			t.Errorf("%d commits of %d records at most, %d readings", driver.commits.Load(), driver.most.Load(),
-				driver.loads.Load())
-		}
-	}
-	w.server.SetRecord(held[120].Worker,
-		pool.Record{Mark: held[120].Hi + 1, Lo: held[120].Hi + 1, Token: "x.1", Owner: "b"}.String())
-	w.boot += 1000
-	results, err := d.Extend(ctx, held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range results {
-		if errors.Is(r.Err, workerid.ErrLost) != (i == 120) || i != 120 && r.Err != nil {
-			t.Errorf("lane %d: %+v", i, r)
-		}
-	}
-}
-
 // An idle Store commits once a heartbeat and does nothing else, and does not forget what is due.
 func TestAnIdleStoreOnlyExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -156,102 +106,6 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 	})
 }
 
-func TestWhatKeepsASessionFromBeingIdle(t *testing.T) {
-	w := newWorld(t)
-	w.init(0, 3)
-	d := w.daemon("a", 0, 3)
-	want := map[string]string{}
-	d.Announced = func() map[string]string { return want }
-	g := d.mustAcquire()
-	idle := func(after string, want bool) {
-		t.Helper()
-		g = d.mustExtend(g)
-		if d.Idle() != want {
-			t.Errorf("after %s: idle is %v", after, !want)
-		}
-	}
-	idle("an extension", true)
-	if w.boot += watch/4 + 1; d.Idle() {
-		t.Error("idle, though the lane is to be extended")
-	}
-	d.owner = "b"
-	second := d.mustAcquire()
-	d.owner = "a"
-	w.boot += watch/4 + 1
-	idle("an extension of one lane of two", false)
-	if err := d.Release(ctx, second, second.Lo-1); err != nil {
-		t.Fatal(err)
-	}
-	idle("a release", true)
-	want["x"] = "text"
-	idle("a new announcement", false)
-	d.Upkeep(ctx)
-	idle("announcing it", true)
-	want["x"] = "other text"
-	idle("a change of the announcement", false)
-	d.Upkeep(ctx)
-	w.server.Expire()
-	idle("the end of its session", false)
-	d.Upkeep(ctx)
-	idle("announcing it anew", true)
-
-	d.owner = "b"
-	second = d.mustAcquire()
-	d.owner = "a"
-	d.Driver = &failing{Driver: *d.driver}
-	d.Release(ctx, second, second.Lo-1)
-	d.Driver = d.driver
-	idle("a release without an answer", false)
-	d.Upkeep(ctx)
-	idle("the deletion of its presence", true)
-
-	d.owner = "b"
-	second = d.mustAcquire()
-	if _, err := w.admin(w.terms(0, 3)).Release(ctx, second.Worker); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.extend(second); !errors.Is(err, workerid.ErrLost) {
-		t.Fatal(err)
-	}
-	d.owner = "a"
-	d.Upkeep(ctx) // deletes its presence
-	idle("the loss of a lease", false)
-	for range (lease+epsilon+watch)/1000 + 1 {
-		w.boot += 1000
-		g = d.mustExtend(g)
-		d.Upkeep(ctx)
-	}
-	idle("the end of its window", true)
-}
-
-// What is left of a lost window is looked after without reading the pool.
-func TestNothingIsReadWhileALaneDrains(t *testing.T) {
-	w := newWorld(t)
-	w.init(0, 3)
-	d := w.daemon("a", 0, 3)
-	driver := &counting{Driver: memcas.Driver{Server: w.server}}
-	d.Driver = driver
-	g := d.mustAcquire()
-	if _, err := w.admin(w.terms(0, 3)).Release(ctx, g.Worker); err != nil {
-		t.Fatal(err)
-	}
-	w.boot += 1000
-	if _, err := d.extend(g); !errors.Is(err, workerid.ErrLost) {
-		t.Fatal(err)
-	}
-	*driver = counting{Driver: driver.Driver}
-	for range 5 {
-		w.boot += 1000
-		d.Upkeep(ctx)
-	}
-	if driver.loads.Load() != 0 || driver.commits.Load() != 5 {
-		t.Errorf("%d readings and %d commits in 5 heartbeats", driver.loads.Load(), driver.commits.Load())
-	}
-	if p := w.server.Present(g.Worker); p != "" {
-		t.Errorf("its presence is still there: %q", p)
-	}
-}
-
 func TestAStoreDescribesItself(t *testing.T) {
 	w := newWorld(t)
 	s, err := cas.Open(w.config(w.terms(0, 5)))
@@ -296,26 +150,6 @@ func TestAStoreDescribesItself(t *testing.T) {
 	}
 	if c := s.Figures(func(figure.Figure) {}); c != (workerid.Condition{FloorWait: 7 * time.Second}) {
 		t.Errorf("%+v", c)
-	}
-}
-
-// A pool that is not there is made, with a floor, if the daemon may do so.
-func TestAutoInit(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.daemon("a", 0, 5), w.daemon("b", 0, 5)
-	a.AutoInit, b.AutoInit = true, true
-	_, err := a.Acquire(ctx, a.want())
-	a.wantWatching(err)
-	w.wantFloor(w.now() + lease + epsilon)
-	made := w.server.Meta()
-	w.boot += 500
-	_, err = b.Acquire(ctx, b.want())
-	b.wantWatching(err)
-	if w.server.Meta() != made {
-		t.Error("it was made twice")
-	}
-	if g, err := b.acquire(); err != nil || g.Lo != made.Floor+2 || g.Hi != g.Lo-1 {
-		t.Errorf("%+v, %v", g, err)
 	}
 }
 
@@ -388,4 +222,34 @@ func TestAnnouncements(t *testing.T) {
 		}
 		other.Close()
 	})
+}
+
+// closing counts how often it is closed.
+type closing struct {
+	memcas.Driver
+	closed int
+}
+
+func (d *closing) Close() error {
+	d.closed++
+	return nil
+}
+
+func TestAStoreClosesItsDriverOnce(t *testing.T) {
+	w := newWorld(t)
+	driver := &closing{Driver: memcas.Driver{Server: w.server}}
+	c := w.config(w.terms(0, 3))
+	c.Driver = driver
+	s, err := cas.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil || driver.closed != 1 {
+			t.Errorf("%v, closed %d times", err, driver.closed)
+		}
+	}
+	if _, err := s.Peers(ctx); err == nil {
+		t.Error("a closed store answers")
+	}
 }
