@@ -9,71 +9,6 @@ import (
 
 const year = int64(365 * 24 * 3600 * 1000)
 
-// The daemon starts while the clock is a year ahead, a moment before it is set right: nothing of
-// that moment is recorded.
-func TestClockAheadForAMomentAtStart(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(t, 7)
-	first := mustAcquire(t, s, one)
-	s.Close()
-	w.pass(60_000)
-
-	w.id += year
-	w.clocks.Wall += year
-	s = w.open(t, 7)
-	for range 100 {
-		if g, err := s.Acquire(ctx, one); !errors.Is(err, workerid.ErrSkew) {
-			t.Fatalf("granted %+v, %v", g, err)
-		}
-		w.pass(400)
-	}
-	w.id -= year
-	w.clocks.Wall -= year
-	if g := mustAcquire(t, s, one); g.Lo <= first.Hi || g.Lo != w.id+near+1 || g.Hi != g.Lo-1 {
-		t.Errorf("%+v", g)
-	}
-}
-
-// It does last: the clock was wrong before, and is followed.
-func TestClockSetForwardForGood(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(t, 7)
-	mustAcquire(t, s, one)
-	s.Close()
-	w.id += year
-	w.clocks.Wall += year
-	s = w.open(t, 7)
-	waited := 0
-	for ; waited < 100; waited++ {
-		if g, err := s.Acquire(ctx, one); err == nil {
-			if g.Hi != w.id+2000 {
-				t.Errorf("%+v", g)
-			}
-			break
-		}
-		w.pass(1000)
-	}
-	if waited < 45 || waited > 55 {
-		t.Errorf("followed after %d s", waited)
-	}
-}
-
-// Between two boots there is nothing to compare with; the first record of all has nothing either.
-func TestClockAfterBoot(t *testing.T) {
-	w := newWorld(t)
-	w.id += year
-	w.clocks.Wall += year
-	s := w.open(t, 7)
-	mustAcquire(t, s, one)
-	s.Close()
-	w.id += year
-	w.clocks.Wall += year
-	w.clocks.Boot, w.clocks.BootID = 5, "boot-2"
-	if g := mustAcquire(t, w.open(t, 7), one); g.Hi != w.id+2000 {
-		t.Errorf("%+v", g)
-	}
-}
-
 // While it runs: the id clock follows a step forward only after a minute, and by then the file does
 // too; a clock that jumps to and fro is never followed; what goes ahead by drifting is.
 func TestClockWhileServing(t *testing.T) {
@@ -131,16 +66,5 @@ func TestClockWhileServing(t *testing.T) {
 	}
 	if g.Hi != w.id+2000 {
 		t.Errorf("%+v at %d", g, w.id)
-	}
-}
-
-// A machine that slept: its clocks agree that time has passed.
-func TestSuspend(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(t, 7)
-	g := mustAcquire(t, s, one)
-	w.pass(24 * 3600 * 1000)
-	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 {
-		t.Errorf("%+v, %v", g, err)
 	}
 }
