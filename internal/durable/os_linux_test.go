@@ -72,7 +72,8 @@ func TestVersion(t *testing.T) {
 	if v := later(); v != (Version{}) {
 		t.Errorf("without a directory: %+v", v)
 	}
-	for last, other := (Version{}), (Version{}); other == (Version{}) || other.Changed != last.Changed; { // made in the same tick
+	for last, other := (Version{}), (Version{}); other == (Version{}) || other.Changed != last.Changed; {
+		// until both were made in the same tick
 		must(errors.Join(os.RemoveAll(dir), os.RemoveAll(dir+".2"), os.Mkdir(dir, 0o700), os.Mkdir(dir+".2", 0o700)))
 		last, other = later(), version(dir+".2", time.Now().Add(coarsest+time.Second))
 		if last == other {

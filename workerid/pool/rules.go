@@ -181,8 +181,9 @@ func (r Rules) Order(workers []uint64, records map[uint64]string, m Meta, owner 
 }
 
 // Skew compares this host's clock with those of the holders whose records moved between two readings
-// that were this far apart (C6). It returns how far the median of these is ahead, if there are any. One holder is
-// enough to refuse, whichever clock is wrong: a raise by the one does not cover windows by the other.
+// that were this far apart (C6). It returns how far the median of these is ahead for certain, if there are any: it was
+// read at some moment in between. One holder is enough to refuse, whichever clock is wrong: a raise by the one does not
+// cover windows by the other.
 func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration, now Moment) (ahead time.Duration,
 	holders int, err error) {
 	var clocks []int64
@@ -197,14 +198,17 @@ func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration
 		return 0, 0, nil
 	}
 	slices.Sort(clocks)
-	theirs := clocks[len(clocks)/2] // at some moment between the readings
-	behind := now.ID - theirs
-	if behind < -r.MaxSkew || behind > r.MaxSkew+apart.Milliseconds() {
+	theirs := clocks[len(clocks)/2]
+	off := theirs - now.ID
+	if off < 0 {
+		off = min(off+apart.Milliseconds(), 0)
+	}
+	if off < -r.MaxSkew || off > r.MaxSkew {
 		err = fmt.Errorf("%w: this host's is %s, the median of %d holders %s. Correct the wrong one; if it is a "+
 			"holder's (`katsubushi lease list`), restart that daemon too", workerid.ErrSkew, stamp(now.ID),
 			len(clocks), stamp(theirs))
 	}
-	return time.Duration(-behind) * time.Millisecond, len(clocks), err
+	return time.Duration(off) * time.Millisecond, len(clocks), err
 }
 
 func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -185,15 +185,18 @@ func TestSkew(t *testing.T) {
 	}
 	apart := 3 * time.Second
 	for _, x := range []struct {
-		clock int64 // of a holder, at the second reading
-		bad   bool
-	}{{52_000, false}, {52_001, true}, {45_000, false}, {44_999, true}} {
+		clock, ahead int64 // of a holder, at the second reading
+		bad          bool
+	}{
+		{52_000, 2000, false}, {52_001, 2001, true}, {50_000, 0, false}, {47_000, 0, false}, {46_999, -1, false},
+		{45_000, -2000, false}, {44_999, -2001, true},
+	} {
 		before := map[uint64]string{10: mark("ann", x.clock-3000), 11: mark("bob", 0), 12: mark("eve", 1000),
 			13: mark("", 500)}
 		after := map[uint64]string{10: mark("ann", x.clock), 11: mark("bob", 0), 12: mark("joe", 2000), 13: mark("", 1000),
 			14: mark("new", 5000)}
 		ahead, holders, err := rules.Skew(before, after, meta, apart, now)
-		if want := time.Duration(x.clock-now.ID) * time.Millisecond; holders != 1 || ahead != want || (err != nil) != x.bad ||
+		if want := time.Duration(x.ahead) * time.Millisecond; holders != 1 || ahead != want || (err != nil) != x.bad ||
 			x.bad && !errors.Is(err, workerid.ErrSkew) {
 			t.Errorf("a clock at %d: %v ahead, %d holders, %v", x.clock, ahead, holders, err)
 		}

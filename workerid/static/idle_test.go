@@ -122,7 +122,8 @@ func TestAnExtensionWakesNobody(t *testing.T) {
 	}
 }
 
-// versioned is a disk whose directory may lie on a file system of the kind, and has a Version only while certain is set.
+// versioned is a disk whose directory may lie on a file system of the kind, and has a Version only while certain is
+// set.
 type versioned struct {
 	*watched
 	kind    string
