@@ -151,6 +151,16 @@ func (s *scene) fail(prefix, with string) {
 	}
 }
 
+// failAfter is fail from the first operation on whose name begins with another prefix.
+func (s *scene) failAfter(first, prefix, with string) {
+	s.disk.Fault = func(op string) error {
+		if strings.HasPrefix(op, first) {
+			s.fail(prefix, with)
+		}
+		return nil
+	}
+}
+
 // logged are the messages since the last time, each once.
 func (s *scene) logged() string {
 	var b strings.Builder
@@ -230,8 +240,9 @@ func (s *scene) calls() steps.Calls {
 			copy(b[i*len(b)/2:(i+1)*len(b)/2], s.kept[name][i*len(b)/2:])
 			s.disk.Write(name, b)
 		},
-		"fail": s.fail,
-		"work": func() { s.disk.Fault = nil },
+		"fail":       s.fail,
+		"fail-after": s.failAfter,
+		"work":       func() { s.disk.Fault = nil },
 
 		"lose-memory":      s.memory.Lose,
 		"keep-memory":      func() { s.then = s.memory.At() },
