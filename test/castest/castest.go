@@ -34,6 +34,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Place) {
 		{"a call for another connection is refused", testConnection},
 		{"presences end with their sessions", testSessions},
 		{"nobody overwrites what he has not seen", testContention},
+		{"what is read was true at one moment", testMoment},
 		{"what was known may have changed", testStale},
 		{"an ended context", testContext},
 		{"after closing", testClosed},
@@ -355,6 +356,33 @@ func testContention(t *testing.T, p Place) {
 	all.Wait()
 	if v := setup.load(); v.Meta != strconv.Itoa(daemons*each) || v.Records[5] != v.Meta {
 		t.Errorf("%+v after %d additions", v, daemons*each)
+	}
+}
+
+// testMoment loads while records are made, each together with a meta that tells how many there are.
+func testMoment(t *testing.T, p Place) {
+	const records = 100
+	writer, reader := p.open(t), p.open(t)
+	var made sync.WaitGroup
+	made.Go(func() {
+		for w := range uint64(records) {
+			c := pool.Change{SetMeta: strconv.FormatUint(w+1, 10), If: map[uint64]string{w: ""},
+				Set: map[uint64]string{w: "made"}}
+			ctx, cancel := within()
+			a, err := writer.Commit(ctx, writer.conn, c)
+			cancel()
+			if err != nil || !a.Done {
+				t.Errorf("%+v, %v", a, err)
+				return
+			}
+		}
+	})
+	defer made.Wait()
+	for told := 0; told < records && !t.Failed(); {
+		v := reader.load()
+		if told, _ = strconv.Atoi(v.Meta); len(v.Records) != told {
+			t.Fatalf("meta tells of %d records, and there are %d", told, len(v.Records))
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -68,15 +69,16 @@ func (d *driver) read(ctx context.Context, l *link, keys []string) (map[string]n
 	return found, err
 }
 
-// readTwice reads keys before and after others, until they have not changed meanwhile. So all of them
-// were true at once, and the others while they were.
-func (d *driver) readTwice(ctx context.Context, l *link, keys, others []string) (map[string]node, error) {
+// readTwice reads keys before and after something else is read, until they have not changed meanwhile. So all of
+// them were true at once, and the rest while they were.
+func (d *driver) readTwice(ctx context.Context, l *link, keys []string,
+	between func() (map[string]node, error)) (map[string]node, error) {
 	for range 100 {
 		found, err := d.read(ctx, l, keys)
 		if err != nil {
 			return nil, err
 		}
-		between, err := d.read(ctx, l, others)
+		rest, err := between()
 		if err != nil {
 			return nil, err
 		}
@@ -85,12 +87,14 @@ func (d *driver) readTwice(ctx context.Context, l *link, keys, others []string) 
 			return nil, err
 		}
 		if maps.Equal(found, later) {
-			maps.Copy(between, found)
-			return between, nil
+			maps.Copy(found, rest)
+			return found, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: %w", d.target.Key(), errBusy)
 }
+
+func nothing() (map[string]node, error) { return nil, nil }
 
 // list returns the names below a key of the pool; none if there is no such key.
 func (d *driver) list(ctx context.Context, l *link, key string) ([]string, error) {
@@ -124,8 +128,7 @@ func (d *driver) Load(ctx context.Context, conn string) (pool.View, error) {
 	return v, d.failed(err)
 }
 
-func (d *driver) load(ctx context.Context, conn string) (pool.View, error) {
-	v := pool.View{Records: map[uint64]string{}, Present: map[uint64]string{}}
+func (d *driver) load(ctx context.Context, conn string) (v pool.View, err error) {
 	l, err := d.over(conn)
 	if err == nil {
 		err = d.sync(ctx, l)
@@ -133,26 +136,29 @@ func (d *driver) load(ctx context.Context, conn string) (pool.View, error) {
 	if err != nil {
 		return v, err
 	}
-	meta := d.target.Key("meta")
-	keys := []string{meta}
 	type place struct {
 		in     map[uint64]string
 		worker uint64
 	}
-	places := map[string]place{}
-	for key, in := range map[string]map[uint64]string{"id": v.Records, "on": v.Present} {
-		names, err := d.list(ctx, l, key)
-		if err != nil {
-			return v, err
-		}
-		for _, name := range names {
-			if w, ok := cas.ParseName(name); ok { // others are not ours
-				path := d.target.Key(key, name)
-				keys, places[path] = append(keys, path), place{in, w}
+	var places map[string]place
+	below := func() (map[string]node, error) { // meta: also their names, or a record that was made with it is missing
+		v = pool.View{Records: map[uint64]string{}, Present: map[uint64]string{}}
+		places = map[string]place{}
+		for key, in := range map[string]map[uint64]string{"id": v.Records, "on": v.Present} {
+			names, err := d.list(ctx, l, key)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				if w, ok := cas.ParseName(name); ok { // others are not ours
+					places[d.target.Key(key, name)] = place{in, w}
+				}
 			}
 		}
+		return d.read(ctx, l, slices.Collect(maps.Keys(places)))
 	}
-	found, err := d.readTwice(ctx, l, keys[:1], keys[1:])
+	meta := d.target.Key("meta")
+	found, err := d.readTwice(ctx, l, []string{meta}, below)
 	if err != nil {
 		return v, err
 	}

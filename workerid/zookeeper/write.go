@@ -91,7 +91,7 @@ func (d *driver) compare(ctx context.Context, l *link, want map[string]string, c
 	if _, compared := want[meta]; !compared {
 		keys = append(keys, meta)
 	}
-	found, err := d.readTwice(ctx, l, keys, nil)
+	found, err := d.readTwice(ctx, l, keys, nothing)
 	if err != nil {
 		return v, false, err
 	}
