@@ -4,7 +4,8 @@
 //
 //	go run ./test/testrun -race ./...
 //
-// Of a package that fails it shows all but the tests that passed. It exits as `go test` does.
+// Of a package that fails it shows all but the tests that passed. What its tests said first stands once more at the very
+// end, where a log that is cut keeps it. It exits as `go test` does.
 //
 // If TESTRUN_SKIPPED names a file, it adds a line there for each test that was skipped because
 // something is missing here: the reason, a tab and the test. A test is left out that says which
@@ -59,7 +60,9 @@ func run(w io.Writer, args []string) int {
 	r.follow(lines)
 	r.keepSkipped(os.Getenv("TESTRUN_SKIPPED"))
 	var failure *exec.ExitError
-	switch err := cmd.Wait(); {
+	err = cmd.Wait()
+	io.WriteString(w, strings.Join(r.causes, ""))
+	switch {
 	case errors.As(err, &failure):
 		return max(failure.ExitCode(), 1) // -1 if a signal ended it
 	case err != nil:
@@ -90,6 +93,7 @@ type report struct {
 	order    []string // of packages, as they began
 	compiled func() []string
 	skipped  []string // a line for each test
+	causes   []string // lines of tests that failed
 }
 
 // follow reports until there are no more lines.
@@ -198,15 +202,30 @@ func (r *report) line(line []byte) {
 	}
 }
 
+const (
+	maxCauses = 3   // lines of a failed test that are repeated
+	maxCause  = 300 // bytes of each
+)
+
+// cause matches what a test says itself; what comes after it is often the log of a daemon.
+var cause = regexp.MustCompile(`^(\s+\S+\.go:\d+|panic): `)
+
 // ended reports a package that has ended.
 func (r *report) ended(e event, p *running) {
 	word, notes := "ok  ", ""
 	if p.skipped > 0 {
 		notes = fmt.Sprintf(", %d skipped", p.skipped)
 	}
+	said := map[string]int{} // by test
 	for _, o := range p.output {
 		if e.Action == "fail" && !p.passed[o.Test] {
 			io.WriteString(r.w, o.Output)
+			if said[o.Test] < maxCauses && cause.MatchString(o.Output) {
+				said[o.Test]++
+				line := strings.TrimSpace(o.Output)
+				line = strings.ToValidUTF8(line[:min(len(line), maxCause)], "")
+				r.causes = append(r.causes, fmt.Sprintf("FAIL  %s %s  %s\n", short(e.Package), o.Test, line))
+			}
 		}
 		if o.Test == "" && strings.HasSuffix(o.Output, "(cached)\n") {
 			notes += ", cached"

@@ -69,6 +69,36 @@ func TestAModule(t *testing.T) {
 	}
 }
 
+// TestCausesComeLast: what a failed test says first stands at the end, cut; not the lines below, nor what passed.
+func TestCausesComeLast(t *testing.T) {
+	dir := t.TempDir()
+	text := `package m
+import ("strings"; "testing")
+func TestBad(t *testing.T) {
+	defer t.Log("the log\nof a daemon")
+	t.Run("below", func(t *testing.T) { t.Error("one\nmore") })
+	t.Run("good", func(t *testing.T) { t.Log("well") })
+	for range 9 { t.Error(strings.Repeat("é", 200)) }
+}
+func TestGone(t *testing.T) { panic("oh") }
+`
+	for name, text := range map[string]string{"go.mod": "module example.com/m\ngo 1.26\n", "m_test.go": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "")
+	var out bytes.Buffer
+	run(&out, []string{"./..."})
+	long := "FAIL  example.com/m TestBad  m_test.go:7: " + strings.Repeat("é", (maxCause-len("m_test.go:7: "))/2) + "\n"
+	want := "s\nFAIL  example.com/m TestBad/below  m_test.go:5: one\n" + strings.Repeat(long, maxCauses) +
+		"FAIL  example.com/m TestGone  panic: oh [recovered, repanicked]\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("not at the end:\n%s\n%s", want, &out)
+	}
+}
+
 // TestMain acts as a compiler that never ends if it is called as one.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "compile" {
