@@ -4,8 +4,8 @@
 //
 //	go run ./test/testrun -race ./...
 //
-// Of a package that fails it shows all but the tests that passed. What its tests said first stands once more at the very
-// end, where a log that is cut keeps it. It exits as `go test` does.
+// Of a package that fails it shows all but the tests that passed. What its tests said first stands once more at the
+// very end, where a log that is cut keeps it. It exits as `go test` does.
 //
 // If TESTRUN_SKIPPED names a file, it adds a line there for each test that was skipped because
 // something is missing here: the reason, a tab and the test. A test is left out that says which
