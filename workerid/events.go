@@ -6,6 +6,8 @@ import "time"
 type Moment struct {
 	Mono time.Duration // monotonic, from any start; for timers
 	ID   int64         // the id clock, Unix ms; compared with windows. It may be set
+	// the latest Unix ms that ids were issued from; matters to even beats only
+	Position int64
 }
 
 // An Event tells a Machine what happened.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -35,8 +36,11 @@ type Config struct {
 	Heartbeat time.Duration
 	// Beats, if not zero, says when: at whole multiples of Heartbeat since then, where timers of the program may meet
 	// them. It is for a Store that no other program uses: others would call it at the same moments.
-	Beats   time.Time
-	Timeout time.Duration // of one store call; default 1 s
+	Beats time.Time
+	// returns the latest Unix ms that ids were issued from. While that stays the same, and the clock is past it, every
+	// second of the Beats is left out, if RunAhead is a Heartbeat at least. nil = none is
+	Position func() int64
+	Timeout  time.Duration // of one store call; default 1 s
 	// how long Run may take to give the leases back after its context has ended; default 2 s
 	Grace     time.Duration
 	CheckTime func(ms int64) error // the layout's: why ids cannot carry this time; a nil func allows all times
@@ -95,7 +99,13 @@ func (k *Keeper) Status() []LaneStatus {
 	return k.machine.Status(k.moment())
 }
 
-func (k *Keeper) moment() Moment { return Moment{Mono: time.Since(k.start), ID: k.c.Now()} }
+func (k *Keeper) moment() Moment {
+	now := Moment{Mono: time.Since(k.start), ID: k.c.Now(), Position: math.MaxInt64}
+	if k.c.Position != nil {
+		now.Position = k.c.Position()
+	}
+	return now
+}
 
 // Run keeps the leases until ctx ends. Then it seals every lane, gives the leases back and returns
 // nil. It returns an error if the store refuses a release, or does not answer within Grace; such a

@@ -19,7 +19,9 @@ type MachineConfig struct {
 	Requests  []Request     // one for each lane: what it asks the store for
 	RunAhead  time.Duration // how far ahead of the clock ids are issued
 	Heartbeat time.Duration // mean time between two extensions; must be well below the lease length
-	Even      bool          // extensions come at whole multiples of Heartbeat by Moment.Mono, not at random
+	// extensions come at whole multiples of Heartbeat by Moment.Mono, not at random; at every second one while nothing
+	// is issued
+	Even bool
 	// returns why ids cannot carry this Unix ms, or nil; no Acquire is sent at such times. Must be
 	// pure
 	CheckTime func(ms int64) error
@@ -103,6 +105,7 @@ type Machine struct {
 	nextBeat   time.Duration // Mono of the next Extend
 	extending  []int         // the lanes of the unanswered Extend; nil if there is none
 	extendedAt time.Duration // when that was sent
+	position   int64         // Moment.Position then
 	failures   int           // of Extend, in a row
 	acquiring  bool          // an Acquire is unanswered
 	stopping   bool
@@ -265,7 +268,7 @@ func (m *Machine) beat(now Moment) {
 	if held == nil {
 		return
 	}
-	m.extendedAt, m.nextBeat = now.Mono, m.beatAfter(now)
+	m.extendedAt, m.nextBeat, m.position = now.Mono, m.beatAfter(now), now.Position
 	m.do(Extend{held})
 }
 
@@ -484,10 +487,16 @@ func (m *Machine) stateOf(l *lane, now Moment) State {
 
 // beatAfter returns the Mono of the beat after one at now.
 func (m *Machine) beatAfter(now Moment) time.Duration {
-	if m.c.Even {
-		return now.Mono.Truncate(m.c.Heartbeat) + m.c.Heartbeat
+	if !m.c.Even {
+		return now.Mono + m.spread(m.c.Heartbeat, 0.1)
 	}
-	return now.Mono + m.spread(m.c.Heartbeat, 0.1)
+	every := m.c.Heartbeat
+	// Windows reach two heartbeats and the run-ahead past a beat. Whoever begins to issue now cannot use that up before
+	// two heartbeats are over, and a late beat has a heartbeat to spare.
+	if now.Position == m.position && now.Position < now.ID && m.c.RunAhead >= m.c.Heartbeat {
+		every *= 2
+	}
+	return now.Mono.Truncate(every) + every
 }
 
 // spread randomly lengthens or shortens d by up to part of it, so that daemons do not call in step.

@@ -155,8 +155,10 @@ func TestMachine(t *testing.T) {
 		d := drive(t, 1)
 		tell := func(e Event) string { return list(d.tell(e).effects) }
 		return steps.Calls{
-			"lanes": func(n int) { d = drive(t, n) },
-			"even":  func() { d.c.Even = true },
+			"lanes":     func(n int) { d = drive(t, n) },
+			"even":      func() { d.c.Even = true },
+			"run-ahead": func(ms int64) { d.c.RunAhead = time.Duration(ms) * time.Millisecond },
+			"issue":     func(ahead int64) { d.now.Position = d.now.ID + ahead }, // the latest id's ms
 			"epoch": func(ms int64) {
 				d.c.CheckTime = func(now int64) error {
 					if now < t0+ms {

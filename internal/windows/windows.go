@@ -226,6 +226,7 @@ func (h *Holder) newKeeper() *workerid.Keeper {
 	return workerid.NewKeeper(workerid.Config{
 		Store: store, Lanes: h.Issuer, Requests: requests,
 		Now: h.Clock.Now, RunAhead: c.MaxRunAhead, Heartbeat: heartbeat, Beats: beats,
+		Position:  h.Issuer.Position,
 		CheckTime: c.checkTime, Log: c.Log,
 		Failed: c.Failed,
 	})
