@@ -22,9 +22,9 @@ var (
 	ErrFloorSteady = errors.New("the floor is not further ahead than after a restore: there is nothing to reset")
 )
 
-// connectTimes is how many times the time of a call an Admin may take to connect: a busy server needs seconds to check
-// a password, and unlike a Store the Admin does not try again.
-const connectTimes = 10
+// adminTimes is how many times the time of a daemon's call an Admin's call may take, and its connection: a busy server
+// needs seconds for either, and unlike a Store the Admin does not try again.
+const adminTimes = 10
 
 // An Admin is the operator's interface to a pool. Its times are from this host's clock: the store has
 // none. Any goroutine may call it; calls are carried out one after another.
@@ -50,7 +50,7 @@ func OpenAdmin(c Config) (*Admin, error) {
 		return nil, errors.New("a driver and a clock are required")
 	}
 	a := &Admin{c: c, session: c.session()}
-	a.session.Driver = limited{c.Driver, c.Timeout, connectTimes * c.Timeout}
+	a.session.Driver = limited{c.Driver, adminTimes * c.Timeout, adminTimes * c.Timeout}
 	return a, nil
 }
 
