@@ -1,0 +1,80 @@
+package script
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Calls are functions that a script calls, by name. They may take strings, numbers, booleans and durations, and
+// variadically more of these; words stand in quotes where they have spaces. A line is written for each line of their
+// results; nil and "" are none.
+type Calls map[string]any
+
+var words = regexp.MustCompile(`('[^']*'|[^' ])+`)
+
+// Do makes the call that words are, and more's besides, if there is one.
+func (c Calls) Do(t testing.TB, line []string, more ...func() string) string {
+	var b strings.Builder
+	results := c.call(t, strings.Join(line, " "))
+	for _, besides := range more {
+		results = append(results, besides())
+	}
+	for _, result := range results {
+		if err, ok := result.(error); ok {
+			result = fmt.Sprint("error: ", err)
+		}
+		if result == nil {
+			continue
+		}
+		for said := range strings.Lines(fmt.Sprint(result)) {
+			b.WriteString(strings.TrimSpace(said) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// call makes the call of a step.
+func (c Calls) call(t testing.TB, line string) (results []any) {
+	args := words.FindAllString(line, -1)
+	f := reflect.ValueOf(c[args[0]])
+	if !f.IsValid() {
+		t.Fatalf("%q: no such call", line)
+	}
+	of, in := f.Type(), []reflect.Value(nil)
+	for i, arg := range args[1:] {
+		last := of.NumIn() - 1
+		if i > last && !of.IsVariadic() {
+			t.Fatalf("%q: %s is one too many", line, arg)
+		}
+		as := of.In(min(i, last))
+		if of.IsVariadic() && i >= last {
+			as = as.Elem()
+		}
+		v, err := value(as, strings.ReplaceAll(arg, "'", ""))
+		if err != nil {
+			t.Fatalf("%q: %s: %v", line, arg, err)
+		}
+		in = append(in, v)
+	}
+	for _, result := range f.Call(in) { // which panics if there are too few arguments
+		results = append(results, result.Interface())
+	}
+	return results
+}
+
+func value(of reflect.Type, text string) (_ reflect.Value, err error) {
+	v := reflect.New(of)
+	switch p := v.Interface().(type) {
+	case *string:
+		*p = text
+	case *time.Duration:
+		*p, err = time.ParseDuration(text)
+	default:
+		_, err = fmt.Sscan(text, p)
+	}
+	return v.Elem(), err
+}
