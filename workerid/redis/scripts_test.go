@@ -1,0 +1,570 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/script"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// TestScripts plays what becomes of a pool and its daemons while servers, networks and clocks fail, see Scene.
+func TestScripts(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.script")
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) {
+			t.Parallel()
+			script.Run(t, file, func(t *testing.T, play func(script.Do)) {
+				s := &scene{t: t, servers: map[string]*redistest.Server{}, proxies: map[string]*redistest.Proxy{},
+					daemons: map[string]*daemon{}, wrong: map[string]*atomic.Int64{}, ended: make(chan string)}
+				calls := s.calls()
+				play(func(words []string) string { return s.named(calls.Do(t, words)) })
+			})
+		})
+	}
+}
+
+// A scene is what a script has begun: servers, proxies and daemons, by name. All clocks are the script's.
+type scene struct {
+	*world
+	t         *testing.T
+	servers   map[string]*redistest.Server
+	proxies   map[string]*redistest.Proxy
+	daemons   map[string]*daemon
+	wrong     map[string]*atomic.Int64 // ms of a daemon's or "operator"'s clock before the script's
+	ended     chan string
+	histories []string
+	restore   func()
+	channel   *goredis.PubSub
+}
+
+func (s *scene) calls() script.Calls {
+	return script.Calls{
+		// pair: m and its replica r, which reaches it over the proxy q; daemons come over p
+		// server m; replica r m; sentinels s 3 m REPLICAS makes s1, s2, s3; cluster 2 makes n1 and n2; proxy p m
+		"server": func(name string, args ...string) { s.begin(name, redistest.Start(s.t, args...)) },
+		"replica": func(name, of string, args ...string) {
+			s.servers[name] = cmp.Or(s.servers[of], s.server).ReplicaAt(s.addr(of), args...)
+		},
+		"sentinels": func(name string, n int, of string, replicas int) {
+			for i, sentinel := range redistest.Sentinels(s.t, n, replicas, s.addr(of)) {
+				s.servers[fmt.Sprint(name, i+1)] = sentinel
+			}
+		},
+		"pair":    s.pair,
+		"cluster": s.cluster,
+		"cluster-replica": func(name string, nodes ...string) {
+			s.servers[name] = redistest.ClusterReplica(s.all(nodes))
+		},
+		"proxy": func(name, of string) { s.proxies[name] = redistest.NewProxy(s.t, s.addr(of)) },
+		"kill":  func(name string) { s.servers[name].Kill() }, "launch": func(name string) { s.servers[name].Launch() },
+		"pause": func(name string) { s.servers[name].Pause() }, "resume": func(name string) { s.servers[name].Resume() },
+		"catch-up": func(name, with string) { s.servers[name].CatchUp(s.servers[with]) },
+		// redis m GET NS:ids; NS is the pool's name, PORT:m and NODE:m are m's
+		"redis": func(name string, words ...string) any { return s.redis(s.servers[name], words) },
+		"info":  func(name, field string) string { return s.servers[name].Info(field) },
+		// requests p hold, answers p drop, answers p pass, requests p 1.2s
+		"requests": func(name, how string) { s.traffic(how, s.proxies[name].Requests, s.proxies[name].DelayRequests) },
+		"answers":  func(name, how string) { s.traffic(how, s.proxies[name].Answers, s.proxies[name].DelayAnswers) },
+		"refuse":   func(name string, on bool) { s.proxies[name].Refuse(on) },
+		"only":     func(name, ip string) { s.proxies[name].OnlyFor(ip) },
+		"cut":      func(name string) { s.proxies[name].Cut() },
+		"retarget": func(name, to string) { s.proxies[name].Retarget(s.addr(to)) },
+		// promote r p q: daemons come over p, and r's master is reached over q
+		"promote": s.promote,
+
+		// clock 5s moves all clocks, ahead 2s Redis's only, wrong a 3s a daemon's or the operator's
+		"clock": func(d time.Duration) { s.advance(d.Milliseconds()) },
+		"ahead": func(d time.Duration) { s.ahead.Store(d.Milliseconds()) },
+		"wrong": func(name string, d time.Duration) { s.offset(name).Store(d.Milliseconds()) },
+
+		// at m; at user:secret@m; at redis+sentinel s1 s2; at rediscluster n1
+		"at": s.at,
+		// pool max=1 lease=2m skew=10s replicas=1 layout=other raus=raus auto evicting: of daemons that begin from now on
+		"pool": s.settings,
+		// init new|wait|replace|migrated; holders a b: a pool, and daemons that have had a worker id for half a lease
+		"init":        func(how string) (string, error) { return s.operator().initialise(context.Background(), How(how)) },
+		"holders":     s.holders,
+		"begin":       func(names ...string) { s.with(names, func(*daemon) error { return nil }) },
+		"acquire":     func(names ...string) string { return s.with(names, s.acquire(redislink.Patience)) },
+		"extend":      func(names ...string) string { return s.with(names, s.extend(redislink.Patience)) },
+		"keep":        s.keep,
+		"soon":        s.soon,
+		"sent":        s.sent,
+		"release":     s.giveBack,
+		"copy":        func(of, name string) { s.copied(of, name) },
+		"status":      s.status,
+		"start":       func(call ...string) { go func() { s.ended <- s.calls().Do(s.t, call) }() },
+		"ended":       func() string { return <-s.ended },
+		"listen":      func() (string, error) { return s.operator().Init(context.Background(), New) },
+		"list":        s.list,
+		"stats":       s.stats,
+		"json":        s.json,
+		"free":        s.free,
+		"reset-clock": s.resetClock,
+		"replicas":    s.replicas,
+		"need":        func(n int) error { return s.operator().SetReplicas(context.Background(), n) },
+		// raus: lock 1; hear CHANNEL, heard; take a 1 takes a lock and does not hear the answer; late-lock a 1 900ms moves a's
+		// clock when it has the lock; lanes a b c extends what all of them hold as lanes of a
+		"lock":  s.lockOf,
+		"hear":  s.hear,
+		"heard": s.heard,
+		"take": func(name string, worker uint64) {
+			s.daemons[name].raus.do(context.Background(), rausTake, worker, rausExpiry)
+		},
+		"late-lock": s.lateLock,
+		"lane": func(of, name string) {
+			s.daemons[name] = &daemon{Store: s.daemons[of].Store, world: s.world, owner: workerid.NewOwner()}
+		},
+		"lanes": s.lanes,
+
+		"announce": func(name, as, text string) error {
+			s.with([]string{name}, func(*daemon) error { return nil })
+			return s.daemons[name].announce(as, text)
+		},
+		"peers":      func(name string) (any, error) { return s.daemons[name].Peers(context.Background()) },
+		"documented": func(doc string) { s.server.Do(documentedRule(s.t, doc)...) },
+		"node":       func(name string) { s.servers[name] = redistest.Cluster(s.t, 1)[0] },
+		"load":       func(name string) { s.servers[name].LaunchOnly() },
+		"save":       func(name string) { s.restore = s.snapshot() },
+		"restore":    func(name string) { s.restore() },
+		"busy": func(name string) {
+			s.servers[name].Client().Eval(context.Background(), "while true do end", nil)
+		},
+	}
+}
+
+// begin makes a server the one that daemons go to.
+func (s *scene) begin(name string, server *redistest.Server) {
+	if s.servers[name] = server; s.world == nil {
+		s.world = worldOf(s.t, server)
+	}
+}
+
+func (s *scene) all(names []string) (all []*redistest.Server) {
+	for _, name := range names {
+		all = append(all, s.servers[name])
+	}
+	return all
+}
+
+func (s *scene) addr(name string) string {
+	if p := s.proxies[name]; p != nil {
+		return p.Addr()
+	}
+	return s.servers[name].Addr()
+}
+
+func (s *scene) pair() {
+	s.begin("m", redistest.Start(s.t))
+	s.proxies["q"], s.proxies["p"] = redistest.NewProxy(s.t, s.addr("m")), redistest.NewProxy(s.t, s.addr("m"))
+	s.servers["r"] = s.server.ReplicaAt(s.addr("q"))
+	s.at("p")
+}
+
+// cluster makes n nodes; the pool is on the first.
+func (s *scene) cluster(n int) {
+	for i, node := range redistest.Cluster(s.t, n) {
+		s.begin(fmt.Sprint("n", i+1), node)
+	}
+	for i := 0; i == 0 || s.server.Do("CLUSTER", "KEYSLOT", s.namespace).(int64) >= int64(16384/n); i++ {
+		s.namespace = fmt.Sprint("{pool", i, "}")
+	}
+}
+
+// named has names for what is another one each time.
+func (s *scene) named(text string) string {
+	for name, server := range s.servers {
+		text = strings.ReplaceAll(text, server.Addr(), name)
+	}
+	for name, p := range s.proxies {
+		text = strings.ReplaceAll(text, p.Addr(), name)
+	}
+	for name, d := range s.daemons {
+		text = strings.ReplaceAll(text, d.owner, name)
+	}
+	if s.world != nil {
+		text = strings.ReplaceAll(text, strings.Trim(s.namespace, "{}"), "NS")
+	}
+	return lockValue.ReplaceAllString(text, "a daemon")
+}
+
+var lockValue = regexp.MustCompile(`katsubushi/\w+/\w+`)
+
+func (s *scene) redis(server *redistest.Server, words []string) any {
+	var args []any
+	for _, word := range words {
+		word = strings.ReplaceAll(word, "NS", s.namespace)
+		if name, ok := strings.CutPrefix(word, "PORT:"); ok {
+			word = strconv.Itoa(s.servers[name].Port)
+		} else if name, ok := strings.CutPrefix(word, "NODE:"); ok {
+			word = s.servers[name].NodeID()
+		}
+		args = append(args, word)
+	}
+	return server.Do(args...)
+}
+
+func (s *scene) traffic(how string, mode func(redistest.Mode), delay func(time.Duration)) {
+	if m, ok := map[string]redistest.Mode{"pass": redistest.Pass, "hold": redistest.Hold, "drop": redistest.Drop}[how]; ok {
+		mode(m)
+		delay(0)
+	} else if d, err := time.ParseDuration(how); err == nil {
+		delay(d)
+	}
+}
+
+func (s *scene) promote(name string, proxies ...string) {
+	for i, p := range proxies {
+		s.proxies[p].Refuse(i > 0)
+		s.proxies[p].Cut()
+	}
+	s.servers[name].Promote()
+	if len(proxies) > 0 {
+		s.proxies[proxies[0]].Retarget(s.addr(name))
+	}
+}
+
+func (s *scene) at(words ...string) {
+	scheme, db := "redis", "/0"
+	if strings.HasPrefix(words[0], "redis") {
+		scheme, words = words[0], words[1:]
+		db = map[string]string{"redis+sentinel": "/main/0", "rediscluster": "/"}[scheme]
+	}
+	for i, word := range words {
+		user, name, ok := strings.Cut(word, "@")
+		if !ok {
+			user, name = "", user
+		}
+		words[i] = strings.TrimPrefix(user+"@", "@") + s.addr(name)
+	}
+	s.config.URL = scheme + "://" + strings.Join(words, ",") + db + "?ns=" + strings.Trim(s.namespace, "{}")
+}
+
+func (s *scene) settings(words ...string) {
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		n, _ := strconv.Atoi(value)
+		d, _ := time.ParseDuration(value)
+		switch name {
+		case "min":
+			s.config.Min = uint64(n)
+		case "max":
+			s.config.Max = uint64(n)
+		case "lease":
+			s.config.Lease = d
+		case "skew":
+			s.config.MaxSkew = d
+		case "replicas":
+			s.config.Replicas = n
+		case "layout":
+			s.config.Layout = value
+		case "raus":
+			s.config.HoldRaus = value
+		case "auto":
+			s.config.AutoInit = true
+		case "evicting":
+			s.config.AllowEviction = true
+		case "ns":
+			s.config.URL = regexp.MustCompile("ns=.*").ReplaceAllString(s.config.URL, word)
+			s.windows = map[uint64][]window{}
+		default:
+			s.t.Fatalf("%q: what is that?", word)
+		}
+	}
+}
+
+// offset is by how much a clock is wrong, in ms.
+func (s *scene) offset(name string) *atomic.Int64 {
+	if s.wrong[name] == nil {
+		s.wrong[name] = &atomic.Int64{}
+	}
+	return s.wrong[name]
+}
+
+func (s *scene) clocked(name string) func(*Config) {
+	off := s.offset(name)
+	return func(c *Config) { c.Now = func() int64 { return s.now() + off.Load() } }
+}
+
+func (s *scene) operator() operator {
+	was := s.config
+	defer func() { s.config = was }()
+	s.clocked("operator")(&s.config)
+	return s.pool()
+}
+
+// with has daemons make a call, and says what they hold then. Those that there are not begin.
+func (s *scene) with(names []string, call func(*daemon) error) string {
+	var said []string
+	for _, name := range names {
+		d := s.daemons[name]
+		if d == nil {
+			d = s.daemon(s.clocked(name))
+			s.daemons[name] = d
+		}
+		text := ""
+		if err := call(d); err != nil {
+			text = s.why(err)
+		} else if d.grant.Owner != "" {
+			text = s.window(d.grant)
+		}
+		said = append(said, name+": "+text)
+	}
+	return strings.Join(said, "\n")
+}
+
+func (s *scene) acquire(timeout time.Duration) func(*daemon) error {
+	return func(d *daemon) error { return d.tryAcquire(timeout) }
+}
+
+func (s *scene) extend(timeout time.Duration) func(*daemon) error {
+	return func(d *daemon) error { return d.tryExtend(timeout) }
+}
+
+func (s *scene) window(g workerid.Grant) string {
+	if g.Hi < g.Lo {
+		return fmt.Sprintf("%d after %v", g.Worker, s.since(g.Hi))
+	}
+	return fmt.Sprintf("%d from %v to %v", g.Worker, s.since(g.Lo), s.since(g.Hi))
+}
+
+// since is a time, from the beginning of the script on.
+func (s *scene) since(ms int64) time.Duration {
+	return time.Duration(ms-startOfTime) * time.Millisecond
+}
+
+// why is an error's text, or "no answer" and Redis's word for it, if there is one.
+func (s *scene) why(err error) string {
+	for _, known := range []error{workerid.ErrLost, workerid.ErrCloned, workerid.ErrShared, workerid.ErrUnconfirmed,
+		ErrEvicts} {
+		if errors.Is(err, known) {
+			return err.Error()
+		}
+	}
+	if certain(err) {
+		return err.Error()
+	}
+	var answer goredis.Error
+	if errors.As(err, &answer) {
+		return "Redis says " + strings.Fields(answer.Error())[0]
+	}
+	return "no answer"
+}
+
+func (s *scene) holders(names ...string) string {
+	s.init(New)
+	s.advance(1)
+	s.with(names, s.acquire(redislink.Patience))
+	s.advance(lease / 2)
+	return s.with(names, (*daemon).settle)
+}
+
+// keep has daemons extend for a while, the first time until the answer is certain.
+func (s *scene) keep(names ...string) (said string) {
+	for range 3 {
+		s.advance(5000)
+		said = s.with(names, (*daemon).settle)
+	}
+	return said
+}
+
+// soon makes a call that is given up soon, and sent one that is given up as soon as it comes to the proxy.
+func (s *scene) soon(what string, names ...string) string {
+	if what == "acquire" {
+		return s.with(names, s.acquire(soon))
+	}
+	return s.with(names, s.extend(soon))
+}
+
+func (s *scene) sent(proxy, what, name string) string {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.proxies[proxy].Observe(func([]byte) { cancel() })
+	defer s.proxies[proxy].Observe(nil)
+	return s.with([]string{name}, func(d *daemon) error {
+		if what == "acquire" {
+			return d.acquireIn(ctx)
+		}
+		return d.extendIn(ctx)
+	})
+}
+
+// giveBack releases what was issued up to "now", "lo" or "hi" and some ms.
+func (s *scene) giveBack(name string, last string, more ...int64) string {
+	d := s.daemons[name]
+	at := map[string]int64{"now": s.now(), "lo": d.grant.Lo, "hi": d.grant.Hi}[last]
+	for _, n := range more {
+		at += n
+	}
+	if err := d.release(at); err != nil {
+		return s.why(err)
+	}
+	return ""
+}
+
+// copied makes name a copy of a daemon's process.
+func (s *scene) copied(of, name string) {
+	s.with([]string{name}, func(d *daemon) error {
+		from := s.daemons[of]
+		d.memory, d.owner, d.grant = *from.remembered(), from.owner, from.grant
+		return nil
+	})
+}
+
+func (s *scene) status(name string) string {
+	n := s.daemons[name].Status()
+	if !slices.Contains(s.histories, n.Incarnation) {
+		s.histories = append(s.histories, n.Incarnation)
+	}
+	return fmt.Sprintf("at %s, %v ahead, history %d, %d of %d replicas", n.Addr, n.Ahead,
+		slices.Index(s.histories, n.Incarnation)+1, n.Replicas, n.Needed)
+}
+
+func (s *scene) list() (string, error) {
+	all, err := s.operator().List(context.Background())
+	var said []string
+	for _, l := range all {
+		said = append(said, fmt.Sprintf("%d %s using=%v ttl=%v expires %v from %v until %v", l.Worker, cmp.Or(l.Owner, "-"),
+			l.Using, l.TTL, s.when(l.ExpireAt), s.when(l.From), s.when(l.Until)))
+	}
+	return strings.Join(said, "\n"), err
+}
+
+// when is a time since the beginning, or a year that is far away.
+func (s *scene) when(t time.Time) string {
+	if since := s.since(t.UnixMilli()); since.Abs() < 24*time.Hour {
+		return since.String()
+	}
+	if t.IsZero() {
+		return "-"
+	}
+	return fmt.Sprint(t.Year())
+}
+
+func (s *scene) stats(names ...string) (string, error) {
+	all, err := s.operator().Stats(context.Background())
+	var said []string
+	for _, row := range all.Rows() {
+		if at, ok := row.Value.(time.Time); ok {
+			row.Value = s.when(at)
+		}
+		if slices.Contains(names, row.Name) || len(names) == 0 {
+			said = append(said, fmt.Sprint(row.Name, " ", row.Value))
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(said, "\n"), err
+}
+
+// json is what programs read of the list and the counters.
+func (s *scene) json() (string, error) {
+	list, err := s.operator().List(context.Background())
+	stats, err2 := s.operator().Stats(context.Background())
+	text, err3 := json.Marshal([]any{list, stats})
+	return string(text), errors.Join(err, err2, err3)
+}
+
+func (s *scene) free(worker uint64) (string, error) {
+	f, err := s.operator().Release(context.Background(), worker)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("of %s, expires %v until %v", f.Owner, s.when(f.ExpireAt), s.when(f.Until)), nil
+}
+
+func (s *scene) replicas() (string, error) {
+	r, err := s.operator().Replicas(context.Background())
+	said := fmt.Sprint("needed ", r.Needed)
+	for _, c := range r.Connected {
+		said += fmt.Sprintf(", %s %s", c.Addr, c.State)
+	}
+	return said, err
+}
+
+func (s *scene) resetClock() (string, error) {
+	r, err := s.operator().ResetClock(context.Background())
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("now %v, was %v, waits until %v", s.when(r.Now), s.when(r.Was), s.when(r.WaitsUntil)), nil
+}
+
+func (s *scene) hear(channel string) {
+	s.channel = s.server.Client().Subscribe(context.Background(), channel)
+	s.t.Cleanup(func() { s.channel.Close() })
+	if _, err := s.channel.Receive(context.Background()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// heard is the next message without its name of the daemon.
+func (s *scene) heard() string {
+	m, err := s.channel.ReceiveMessage(context.Background())
+	if err != nil {
+		return err.Error()
+	}
+	_, text, _ := strings.Cut(m.Payload, ":")
+	return text
+}
+
+func (s *scene) lateLock(name string, worker int, by time.Duration) {
+	s.daemons[name] = s.daemon(func(c *Config) {
+		c.Now = func() int64 {
+			if s.server.Do("EXISTS", s.rausKey(worker)).(int64) == 1 {
+				return s.now() + by.Milliseconds()
+			}
+			return s.now()
+		}
+	})
+}
+
+// lanes has the first daemon extend what all of them hold.
+func (s *scene) lanes(names ...string) string {
+	var held []workerid.Grant
+	for _, name := range names {
+		held = append(held, s.daemons[name].grant)
+	}
+	ctx, cancel := within(redislink.Patience)
+	defer cancel()
+	results, err := s.daemons[names[0]].Extend(ctx, held)
+	if err != nil {
+		return s.why(err)
+	}
+	var said []string
+	for _, r := range results {
+		if r.Err != nil {
+			said = append(said, s.why(r.Err))
+		} else {
+			said = append(said, s.window(r.Grant))
+		}
+	}
+	return strings.Join(said, "\n")
+}
+
+// lockOf says who has the lock of raus's clients, and for how long, in begun minutes.
+func (s *scene) lockOf(worker int) string {
+	holder, _ := s.server.Do("GET", s.rausKey(worker)).(string)
+	left, _ := s.server.Do("PTTL", s.rausKey(worker)).(int64)
+	if strings.HasPrefix(holder, "katsubushi/") {
+		holder = "a daemon's" + strings.Repeat(", new", strings.Count(holder, "?"))
+	}
+	return fmt.Sprintf("%s for %d min", cmp.Or(holder, "nobody's"), (left+59_999)/60_000)
+}
