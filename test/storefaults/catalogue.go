@@ -1,6 +1,7 @@
 package storefaults
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,12 +12,13 @@ import (
 )
 
 var (
-	testName = regexp.MustCompile(`\bTest\w+`)
-	testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	testName = regexp.MustCompile(`\bTest\w+|"[^"]+"`)
+	testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(|^== (.*)`)
 )
 
 // Documented holds the tables of faults in the package's FAULTS.md to what they say: every test that they
-// name exists, and they name every test in these files, whose paths begin at the package.
+// name exists, and they name every test in these files, whose paths begin at the package. The sections of scripts are
+// tests too, whose names stand in quotes.
 func Documented(t *testing.T, files ...string) {
 	t.Helper()
 	const page = "FAULTS.md"
@@ -38,12 +40,15 @@ func Documented(t *testing.T, files ...string) {
 	}
 	all := map[string]bool{}
 	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".script") {
 			return err
 		}
 		source, err := os.ReadFile(path)
 		for _, f := range testFunc.FindAllSubmatch(source, -1) {
 			name := string(f[1])
+			if name == "" {
+				name = fmt.Sprintf("%q", f[2])
+			}
 			all[name] = true
 			if name != "TestMain" && slices.Contains(files, path) && !slices.Contains(named, name) {
 				t.Errorf("%s: %s does not name %s", path, page, name)

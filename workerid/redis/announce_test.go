@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // announce makes an announcement, and peers reads all. They have a minute, on a machine that may be busy.
@@ -18,20 +15,6 @@ func (d *daemon) announce(name, text string) error {
 	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
 	defer cancel()
 	return d.Announce(ctx, name, text)
-}
-
-func (d *daemon) wantPeers(when string, want map[string]string) {
-	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
-	defer cancel()
-	var got map[string]string
-	err := again(late, func() (err error) {
-		got, err = d.Peers(ctx)
-		return err
-	})
-	if err != nil || !maps.Equal(got, want) {
-		d.Errorf("%s: %v, %v, want %v", when, got, err, want)
-	}
 }
 
 // listing is Listing, and again while Redis is late.
@@ -68,81 +51,6 @@ func (d *daemon) mustAnnounce(name, text string) {
 	})
 }
 
-// TestAnnouncements: a key for each daemon, which ends by itself, is replaced and deleted. The pool's own keys stay
-// what they are.
-func TestAnnouncements(t *testing.T) {
-	w := newWorld(t)
-	w.init(New)
-	a, b := w.daemon(), w.daemon()
-	a.wantPeers("at first", nil)
-	a.mustAnnounce("d.a", "one")
-	b.mustAnnounce("d.b", "two")
-	a.mustAnnounce("d.a", "three")
-	a.wantPeers("both", map[string]string{"d.a": "three", "d.b": "two"})
-	for _, key := range []string{"peers:d.a", "peers:d.b"} {
-		if ms := w.server.Do("PTTL", w.key(key)).(int64); ms <= 0 || ms > announcementLife.Milliseconds() {
-			t.Errorf("%s expires in %d ms", key, ms)
-		}
-	}
-	b.mustAnnounce("d.b", "")
-	a.wantPeers("one has gone", map[string]string{"d.a": "three"})
-	w.server.Do("PEXPIRE", w.key("peers:d.a"), 1)
-	w.server.Until("it has expired", func() bool { return w.server.Do("EXISTS", w.key("peers:d.a")).(int64) == 0 })
-	a.wantPeers("one was killed", map[string]string{})
-	b.mustAnnounce("d.c", "four")
-	if n := w.server.Do("ZCARD", w.key("peers")).(int64); n != 2 {
-		t.Errorf("%d names, though one has expired only now", n)
-	}
-	w.advance((forgotten + announcementLife).Milliseconds() + 1)
-	b.mustAnnounce("d.b", "five")
-	if n := w.server.Do("ZCARD", w.key("peers")).(int64); n != 1 {
-		t.Errorf("%d names after an hour", n)
-	}
-	for _, key := range w.server.Do("KEYS", w.key("*")).([]any) {
-		if name := strings.TrimPrefix(key.(string), w.key("")); !strings.HasPrefix(name, "peers") &&
-			!strings.Contains(" ids clients stats hw meta ", " "+name+" ") {
-			t.Errorf("there is a key %s", key)
-		}
-	}
-	if err := a.announce(strings.Repeat("x", maxAnnouncedName+1), "text"); err == nil {
-		t.Error("a long name was announced")
-	}
-	if err := a.announce("d.a", strings.Repeat("x", maxAnnouncement+1)); err == nil {
-		t.Error("a long text was announced")
-	}
-}
-
-// TestAnnouncementsInACluster are on the node that has the pool.
-func TestAnnouncementsInACluster(t *testing.T) {
-	w, nodes := newCluster(t, 2)
-	w.init(New)
-	a := w.daemon()
-	a.mustAnnounce("d.a", "one")
-	a.wantPeers("its own", map[string]string{"d.a": "one"})
-	for _, key := range []string{"peers", "peers:d.a"} {
-		if nodes[0].Do("EXISTS", w.key(key)).(int64) != 1 {
-			t.Errorf("%s is not on the node of the pool", key)
-		}
-	}
-}
-
-// TestAFailOverLosesAnnouncements until they are written again.
-func TestAFailOverLosesAnnouncements(t *testing.T) {
-	p := newPair(t)
-	p.init(New)
-	a := p.daemon()
-	p.catchUp()
-	p.replication.Requests(redistest.Drop)
-	p.replication.Answers(redistest.Drop)
-	a.mustAnnounce("d.a", "one")
-	p.failOver()
-	p.server.Until("the new master is found", func() bool { return a.announce("d.a", "one") == nil })
-	a.wantPeers("after the fail-over", map[string]string{"d.a": "one"})
-	if p.replica.Do("EXISTS", p.key("peers:d.a")).(int64) != 1 {
-		t.Error("it is not on the new master")
-	}
-}
-
 // TestAUserWithoutTheRight cannot announce, is told when to try again, and leases as before: the ACL of earlier
 // versions' documentation has neither SET nor GETRANGE.
 func TestAUserWithoutTheRight(t *testing.T) {
@@ -162,13 +70,15 @@ func TestAUserWithoutTheRight(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	wantReason(t, err, "NOPERM, the user needs the right to run 'set'")
-	d.extend()
+	d.mustExtend()
 	if d.wire.Link != before {
 		t.Error("the connection was given up")
 	}
 	w.server.Do("ACL", "SETUSER", "old", "+set", "+getrange")
 	d.mustAnnounce("d.a", "one")
-	d.wantPeers("with the rights", map[string]string{"d.a": "one"})
+	if all, _, err := d.listing(nil); err != nil || all["d.a"] != "one" {
+		t.Errorf("with the rights: %v, %v", all, err)
+	}
 }
 
 // wantReason looks at what anybody may read of a refusal: it does not name the user.
@@ -190,7 +100,9 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	w.server.Do("SET", w.key("peers:d.long"), long)
 	w.server.Do("ZADD", w.key("peers"), 1e18, "d.long", 1e18, strings.Repeat("n", 1000), 1e18, "d.none")
-	d.wantPeers("a long text is cut off", map[string]string{"d.a": "one", "d.long": long[:maxAnnouncement+1]})
+	if all, _, err := d.listing(nil); err != nil || len(all) != 2 || all["d.long"] != long[:maxAnnouncement+1] {
+		t.Errorf("a long text is cut off: %d, %v", len(all), err)
+	}
 	args := []any{"ZADD", w.key("peers")}
 	for i := range 3 * maxAnnounced {
 		args = append(args, 1e18, fmt.Sprint("d.", i))
@@ -237,11 +149,17 @@ func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
 	}
 	_, err := d.Peers(t.Context())
 	wantReason(t, err, "WRONGTYPE, another program has written its key")
+	if err := d.announce(strings.Repeat("x", maxAnnouncedName+1), "text"); err == nil {
+		t.Error("a long name was announced")
+	}
+	if err := d.announce("d.a", long[:maxAnnouncement+1]); err == nil {
+		t.Error("a long text was announced")
+	}
 	for text, want := range map[string]string{
 		"NOPERM No permissions to access a key": "NOPERM, the user needs the right to use the keys of its namespace",
 		"LOADING Redis":                         "LOADING", "<b>x": "the log says why",
 	} {
 		wantReason(t, &refused{errors.New(text)}, want)
 	}
-	d.extend()
+	d.mustExtend()
 }

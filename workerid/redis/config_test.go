@@ -30,6 +30,7 @@ func TestSettings(t *testing.T) {
 			c.Min = 0
 		},
 		func(c *Config) { c.Lease = 19 * time.Second },
+		func(c *Config) { c.Lease, c.HoldRaus = rausMaxLease+1, "raus" },
 		func(c *Config) { c.MaxSkew = 10 * time.Second },
 		func(c *Config) { c.MaxSkew = -1 },
 		func(c *Config) { c.Replicas = -1 },
@@ -39,5 +40,9 @@ func TestSettings(t *testing.T) {
 		if _, err := Open(bad); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
+	}
+	good.HoldRaus, good.Lease = "raus", rausMaxLease
+	if s, err = Open(good); err != nil || s.terms.MaxLease != rausExpiry.Milliseconds() || good.BestHeartbeat() != time.Second {
+		t.Errorf("beside raus: %v, %+v", err, s)
 	}
 }

@@ -154,6 +154,34 @@ func (m *migration) issue(u *usage) {
 	}
 }
 
+// A rausClient keeps a worker id as fujiwara/raus does: SET NX, then every second GETSET and
+// EXPIRE, at last DEL.
+type rausClient struct {
+	*world
+	uuid   string
+	worker int
+}
+
+func (w *world) rausKey(worker int) string { return fmt.Sprintf("%s:id:%d", w.config.HoldRaus, worker) }
+
+// rausClient takes a worker id, or is nil if it is taken.
+func (w *world) rausClient(worker int, uuid string) *rausClient {
+	c := &rausClient{w, uuid, worker}
+	if w.server.Do("SET", w.rausKey(worker), c.uuid, "EX", 600, "NX") == nil {
+		return nil
+	}
+	return c
+}
+
+// hold reports who had the lock. A raus client ends when it was not itself, but the lock is its own.
+func (c *rausClient) hold() string {
+	holder, _ := c.server.Do("GETSET", c.rausKey(c.worker), c.uuid).(string)
+	c.server.Do("EXPIRE", c.rausKey(c.worker), 600)
+	return holder
+}
+
+func (c *rausClient) stop() { c.server.Do("DEL", c.rausKey(c.worker)) }
+
 // A rausGuest is a daemon of kayac's.
 type rausGuest struct{ *rausClient }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/storefaults"
 	"github.com/katsubushi/katsubushi/v3/test/storetest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
@@ -26,23 +27,9 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestAFreeIDIsGrantedAtOnce(t *testing.T) {
-	w := newWorld(t)
-	if got := w.init(New); got != Made {
-		t.Errorf("init: %s", got)
-	}
-	d := w.daemon()
-	w.advance(1)
-	if g := d.acquire(); g.Worker != 1 || g.Lo > w.now() || g.Hi != w.now()+lease {
-		t.Errorf("%+v", g)
-	}
-	d.extend()
-	w.advance(lease)
-	d.extend()
-	if err := d.release(w.now()); err != nil {
-		t.Error(err)
-	}
-	if s := d.Status(); s.Addr != w.server.Addr() || s.Incarnation == "" || s.Ahead != 0 {
-		t.Errorf("%+v", s)
-	}
+func TestFaultsAreInTheDocumentation(t *testing.T) {
+	t.Parallel()
+	storefaults.Documented(t, "testdata/clocks.script", "testdata/clusters.script", "testdata/failover.script",
+		"testdata/faults.script", "testdata/losses.script", "testdata/pool.script",
+		"../../cmd/katsubushi/leaseclock_linux_test.go", "../../cmd/katsubushi/leasefaults_linux_test.go")
 }

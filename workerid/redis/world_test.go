@@ -275,6 +275,14 @@ func (d *daemon) acquire() workerid.Grant {
 	return d.grant
 }
 
+// mustExtend lengthens the grant.
+func (d *daemon) mustExtend() {
+	d.Helper()
+	if err := d.settle(); err != nil {
+		d.Fatalf("extend %+v at %d: %v", d.grant, d.now(), err)
+	}
+}
+
 // tryExtend lengthens the grant. With redislink.Patience it tries again while Redis is late.
 func (d *daemon) tryExtend(timeout time.Duration) error { return d.try(timeout, d.extendIn) }
 
