@@ -47,10 +47,10 @@ func TestPasswordFile(t *testing.T) {
 				w.config.HoldRaus = "raus" // whose connection is another one
 			}
 			change("first: hush ")
-			d := w.holders(1)[0]
+			d := w.holder()
 
 			change("second\nhush")
-			d.extend()
+			d.mustExtend()
 			do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 			if err := d.settle(); err == nil || strings.Contains(err.Error(), "hush") ||
 				!strings.Contains(err.Error(), "WRONGPASS") {
@@ -65,7 +65,7 @@ func TestPasswordFile(t *testing.T) {
 				t.Errorf("others can read the file: %v", err)
 			}
 			writePassword(t, file, "second\nhush\r\n", 0o600)
-			d.extend()
+			d.mustExtend()
 			if all, err := w.pool().List(t.Context()); err != nil || len(all) != 3 {
 				t.Errorf("%+v, %v", all, err)
 			}

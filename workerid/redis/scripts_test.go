@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +23,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
+
+const soon = 300 * time.Millisecond // a timeout for calls that get no answer
 
 // TestScripts plays what becomes of a pool and its daemons while servers, networks and clocks fail, see Scene.
 func TestScripts(t *testing.T) {
@@ -567,4 +570,35 @@ func (s *scene) lockOf(worker int) string {
 		holder = "a daemon's" + strings.Repeat(", new", strings.Count(holder, "?"))
 	}
 	return fmt.Sprintf("%s for %d min", cmp.Or(holder, "nobody's"), (left+59_999)/60_000)
+}
+
+// snapshot returns what puts the keys back as they are now.
+func (w *world) snapshot() (putBack func()) {
+	old := map[string]any{}
+	for _, k := range []string{"ids", "clients", "stats", "hw", "meta"} {
+		if old[k] = w.server.Do("DUMP", w.key(k)); old[k] == nil {
+			delete(old, k)
+		}
+	}
+	return func() {
+		w.server.Do("DEL", w.key("clients"), w.key("hw"))
+		for k, v := range old {
+			w.server.Do("RESTORE", w.key(k), 0, v, "REPLACE")
+		}
+	}
+}
+
+// documentedRule is the command that a document says makes the user that a daemon needs.
+func documentedRule(t *testing.T, doc string) (command []any) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, _ := strings.Cut(string(text), "\nACL SETUSER ")
+	rule, _, _ = strings.Cut("ACL SETUSER "+rule, "\n")
+	for word := range strings.FieldsSeq(strings.ReplaceAll(rule, "~NAME:*", "~"+redistest.Namespace(t)+":*")) {
+		command = append(command, word)
+	}
+	return command
 }

@@ -28,7 +28,7 @@ func TestTLS(t *testing.T) {
 		return errors.As(err, &unknown)
 	})
 	w.config.TLS = &tls.Config{RootCAs: s.Roots}
-	w.keepTheirIDs(w.holders(2))
+	w.holder()
 }
 
 // A server that lets in nobody without a certificate: the URL names one, which is read again for each
@@ -57,7 +57,7 @@ func TestClientCertificate(t *testing.T) {
 		return strings.Contains(err.Error(), "certificate required")
 	})
 	w.config.URL += "&cert=" + cert + "&key=" + key
-	w.keepTheirIDs(w.holders(2))
+	w.holder()
 
 	other := t.TempDir()
 	if _, err := selfsigned.Write(other+"/cert", other+"/key", 2); err != nil {

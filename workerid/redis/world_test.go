@@ -275,6 +275,17 @@ func (d *daemon) acquire() workerid.Grant {
 	return d.grant
 }
 
+// holder is a daemon that has a worker id of a new pool.
+func (w *world) holder() *daemon {
+	w.Helper()
+	w.init(New)
+	w.advance(1)
+	d := w.daemon()
+	d.acquire()
+	d.mustExtend()
+	return d
+}
+
 // mustExtend lengthens the grant.
 func (d *daemon) mustExtend() {
 	d.Helper()
@@ -285,15 +296,6 @@ func (d *daemon) mustExtend() {
 
 // tryExtend lengthens the grant. With redislink.Patience it tries again while Redis is late.
 func (d *daemon) tryExtend(timeout time.Duration) error { return d.try(timeout, d.extendIn) }
-
-// sendExtend gives an extension up when it has come to the proxy: with a time, a busy machine might not even send it.
-func (d *daemon) sendExtend(p *redistest.Proxy) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	p.Observe(func([]byte) { cancel() })
-	defer p.Observe(nil)
-	return d.extendIn(ctx)
-}
 
 func (d *daemon) extendIn(ctx context.Context) error {
 	r, err := d.Extend(ctx, []workerid.Grant{d.grant})
@@ -324,17 +326,6 @@ func (d *daemon) settle() error {
 	return err
 }
 
-// extend lengthens the grant, which must reach a whole lease into the future afterwards.
-func (d *daemon) extend() {
-	d.Helper()
-	if err := d.settle(); err != nil {
-		d.Fatalf("extend %+v at %d: %v", d.grant, d.now(), err)
-	}
-	if d.grant.Hi < d.redisNow()+lease {
-		d.Fatalf("extended to %d only, at %d", d.grant.Hi, d.redisNow())
-	}
-}
-
 func (d *daemon) release(last int64) error {
 	ctx, cancel := within(redislink.Patience)
 	defer cancel()
@@ -358,30 +349,4 @@ func (d *daemon) copied() *daemon {
 	c := d.world.daemon() // not over a proxy
 	c.memory, c.owner, c.grant = *d.remembered(), d.owner, d.grant
 	return c
-}
-
-// want checks an error.
-func (w *world) want(err, want error) {
-	w.Helper()
-	if !errors.Is(err, want) {
-		w.Fatalf("error is %v, not %v", err, want)
-	}
-}
-
-// waits checks that nobody new gets a worker id until whatever may have been forgotten at loss is
-// over, and that somebody does then.
-func (w *world) waits(newcomer *daemon, loss int64) {
-	w.Helper()
-	w.want(newcomer.settleAcquire(), workerid.ErrNoID) // a server that was promoted may close connections yet
-	w.clock.Store(loss + long)
-	w.want(newcomer.tryAcquire(redislink.Patience), workerid.ErrNoID)
-	w.advance(1)
-	if newcomer.acquire(); newcomer.grant.Lo <= loss+lease {
-		w.Errorf("a newcomer's window starts at %d, %d ms after the loss", newcomer.grant.Lo, newcomer.grant.Lo-loss)
-	}
-}
-
-// through is a change of settings: the daemon reaches Redis over a proxy.
-func (w *world) through(p *redistest.Proxy) func(*Config) {
-	return func(c *Config) { c.URL = "redis://" + p.Addr() + "/0?ns=" + redistest.Namespace(w) }
 }
