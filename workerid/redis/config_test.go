@@ -42,7 +42,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	good.HoldRaus, good.Lease = "raus", rausMaxLease
-	if s, err = Open(good); err != nil || s.terms.MaxLease != rausExpiry.Milliseconds() || good.BestHeartbeat() != time.Second {
+	if s, err = Open(good); err != nil || s.terms.MaxLease != rausExpiry.Milliseconds() ||
+		good.BestHeartbeat() != time.Second {
 		t.Errorf("beside raus: %v, %+v", err, s)
 	}
 }

@@ -112,6 +112,7 @@ func (s *scene) calls() script.Calls {
 		"release":     s.giveBack,
 		"copy":        func(of, name string) { s.copied(of, name) },
 		"status":      s.status,
+		"remembered":  func(name string) int { return s.daemons[name].requests() },
 		"start":       func(call ...string) { go func() { s.ended <- s.calls().Do(s.t, call) }() },
 		"ended":       func() string { return <-s.ended },
 		"listen":      func() (string, error) { return s.operator().Init(context.Background(), New) },
@@ -122,8 +123,8 @@ func (s *scene) calls() script.Calls {
 		"reset-clock": s.resetClock,
 		"replicas":    s.replicas,
 		"need":        func(n int) error { return s.operator().SetReplicas(context.Background(), n) },
-		// raus: lock 1; hear CHANNEL, heard; take a 1 takes a lock and does not hear the answer; late-lock a 1 900ms moves a's
-		// clock when it has the lock; lanes a b c extends what all of them hold as lanes of a
+		// raus: lock 1; hear CHANNEL, heard; take a 1 takes a lock and does not hear the answer; late-lock a 1 900ms
+		// moves a's clock when it has the lock; lanes a b c extends what all of them hold as lanes of a
 		"lock":  s.lockOf,
 		"hear":  s.hear,
 		"heard": s.heard,
@@ -224,7 +225,8 @@ func (s *scene) redis(server *redistest.Server, words []string) any {
 }
 
 func (s *scene) traffic(how string, mode func(redistest.Mode), delay func(time.Duration)) {
-	if m, ok := map[string]redistest.Mode{"pass": redistest.Pass, "hold": redistest.Hold, "drop": redistest.Drop}[how]; ok {
+	modes := map[string]redistest.Mode{"pass": redistest.Pass, "hold": redistest.Hold, "drop": redistest.Drop}
+	if m, ok := modes[how]; ok {
 		mode(m)
 		delay(0)
 	} else if d, err := time.ParseDuration(how); err == nil {

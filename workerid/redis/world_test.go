@@ -343,6 +343,11 @@ func (d *daemon) remembered() *script.Memory {
 	return copied.Of(&d.memory)
 }
 
+// requests counts those that the record may be of.
+func (d *daemon) requests() int {
+	return len(d.remembered().Releasing(script.Release{Grant: d.grant}).Known)
+}
+
 // copied is a copy of the daemon's process, with a connection of its own.
 func (d *daemon) copied() *daemon {
 	d.Helper()
