@@ -3,23 +3,17 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/counter/etcd"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
 
 var bg = context.Background()
-
-var define, wants, refused = countertest.Define, countertest.Reserve, countertest.Refused
 
 // What two clusters answer in turn is not mixed.
 func TestTwoClusters(t *testing.T) {
@@ -62,7 +56,7 @@ func TestThreeMembers(t *testing.T) {
 	t.Parallel()
 	all := etcdtest.Cluster(t, 3)
 	url := etcdtest.URL(t, all...)
-	define(t, open(t, url, patient))
+	countertest.Define(t, open(t, url, patient))
 	var mu sync.Mutex
 	granted := map[uint64]bool{}
 	blocks := func() int {
@@ -123,96 +117,4 @@ func TestThreeMembers(t *testing.T) {
 	}
 	all[1].Resume()
 	more("with a majority again")
-}
-
-// A full etcd, and what it says, until somebody has made room.
-func TestNoSpace(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t, "--quota-backend-bytes", "400000")
-	s := open(t, etcdtest.URL(t, m), patient)
-	define(t, s)
-	wants(t, s, 10, 1)
-	c := m.Client()
-	big := strings.Repeat("x", 50_000)
-	m.Until("it is full", func() bool {
-		_, err := c.Put(bg, "big", big)
-		return err != nil
-	})
-	_, err := s.Reserve(bg, "orders", 10)
-	refused(t, err, counter.ErrUnavailable, "NOSPACE", "/seq/orders", "alarm disarm")
-	since, records, err := s.Changes(bg, "")
-	if err != nil || len(records) != 1 {
-		t.Errorf("it can be read: %v, %v", records, err)
-	}
-	got, err := c.Get(bg, "big")
-	if err == nil {
-		_, err = c.Compact(bg, got.Header.Revision)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Control("defrag")
-	m.Control("alarm", "disarm")
-	wants(t, s, 10, 11)
-	if now, records, err := s.Changes(bg, since); err != nil || now != since || len(records) > 0 {
-		t.Errorf("neither a grant nor a compaction is a change: %q, %v, %v", now, records, err)
-	}
-}
-
-// Users and their rights: what is wrong with them goes not away by itself, and is named with the key. A password that
-// is put right is read again. Package workerid/etcd shows how tokens end, over the same connections.
-func TestUsers(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	for _, line := range []string{"user add root:hush", "role add root", "user grant-role root root", "role add seq",
-		"role grant-permission seq --prefix=true readwrite /katsubushi/mine/",
-		"role grant-permission seq --prefix=true readwrite /katsubushi/half/seq/",
-		"user add kb:hush1", "user grant-role kb seq", "auth enable"} {
-		m.Control(strings.Fields(line)...)
-	}
-	file := filepath.Join(t.TempDir(), "password")
-	write := func(password string) {
-		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	as := func(user, ns string) *etcd.Store {
-		c := etcd.Config{URL: "etcd://" + user + m.Addr() + "?ns=" + ns, Timeout: patient}
-		if user != "" {
-			c.PasswordFile = file
-		}
-		s, err := etcd.Open(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
-	never := func(err error, says ...string) {
-		t.Helper()
-		refused(t, err, nil, says...)
-		if errors.Is(err, counter.ErrUnavailable) || strings.Contains(err.Error(), "hush") {
-			t.Error(err)
-		}
-	}
-	write("hush2")
-	s := as("kb@", "mine")
-	_, err := s.Reserve(bg, "orders", 1)
-	never(err, "/katsubushi/mine/seq/orders", "user kb", "password")
-	write("hush1")
-	define(t, s)
-	wants(t, s, 1, 1)
-
-	half := as("kb@", "half") // may not write that something has changed
-	_, err = half.Define(bg, counter.Sequence("orders"))
-	never(err, "/katsubushi/half/", "grant-permission ROLE --prefix=true readwrite /katsubushi/half/")
-	if list, err := half.List(bg); err != nil || len(list) > 0 {
-		t.Errorf("a record was written that nobody was told of: %v, %v", list, err)
-	}
-	_, _, err = half.Changes(bg, "")
-	never(err, "/katsubushi/half/changes", "grant-permission")
-	_, err = as("kb@", "others").List(bg)
-	never(err, "/katsubushi/others/seq/", "user kb", "grant-permission")
-	_, err = as("", "mine").List(bg)
-	never(err, "names no user")
 }

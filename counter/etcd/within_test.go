@@ -9,43 +9,10 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
-
-// A watch shows the keys that a Change wrote, as the answer to it does. Of others it says only that there are some.
-func TestAWatchShowsKeys(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Start(t)
-	s := open(t, etcdtest.URL(t, server), patient)
-	var now leader.State
-	commit := func(lead map[int]leader.Leader) {
-		t.Helper()
-		var err error
-		if _, now, err = s.Commit(bg, leader.Change{Lead: lead}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commit(map[int]leader.Leader{1: {Number: 1}}) // the number of groups too
-	saw := make(chan map[int]leader.Leader, 10)
-	go s.Watch(t.Context(), func(written map[int]leader.Leader) { saw <- written })
-	if written := <-saw; written != nil {
-		t.Errorf("%+v at first", written)
-	}
-	commit(map[int]leader.Leader{3: {Node: leader.Node{ID: "x", Redis: "10.0.0.1:1"}, Number: 7},
-		15: {Number: 2, Heir: "y"}})
-	if written := <-saw; len(written) != 2 || written[3] != now.Leaders[3] || written[15] != now.Leaders[15] ||
-		written[3].Revision == 0 {
-		t.Errorf("%+v, want what is in %+v", written, now.Leaders)
-	}
-	key := "/katsubushi/" + etcdtest.Namespace(t) + "/leader/03"
-	for _, words := range [][]string{{"del", key}, {"put", key, "?"}, {"put", key + "1", "?"}} {
-		server.Control(words...)
-		if written := <-saw; written != nil {
-			t.Errorf("%q: %+v", words, written)
-		}
-	}
-}
 
 // What is left of many sequences goes back in one transaction, within a term and without one. If the answer is lost, it
 // is known afterwards that all was written; and once the term is over nothing is.
@@ -115,7 +82,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	for i, err := range within.ReturnAll(bg, rests) {
-		if refused(t, err, counter.ErrDeposed); next(rests[i].Name) != rests[i].Block.Hi+1 {
+		if countertest.Refused(t, err, counter.ErrDeposed); next(rests[i].Name) != rests[i].Block.Hi+1 {
 			t.Errorf("%s was written after the term", rests[i].Name)
 		}
 	}

@@ -15,13 +15,14 @@ import (
 
 // A Stage has the stores of a script, see package script, and carries out calls of them. A store is named first:
 //
-//	a define orders [start=5 step=2 offset=1 max=100 batch=7 rate=5 strict refuse node=3]
+//	a define orders [start=5 step=2 offset=1 max=100 batch=7 rate=5 strict refuse node=3 layout=twitter]
 //	a reserve orders 10
 //	a return orders 5 [2]   values from 5 on, of the newest block of the script, or the one that was granted 2 before
 //	a return 5 orders items  of both at once
 //	a raise orders 100, a retire orders, a revive orders 100
 //	a advance orders 100 200 TERM
-//	a show orders, a list, a changes, a behind, a close
+//	a show orders, a list, a changes [again], a behind, a close
+//	                        again = as if nothing was known
 //
 // A call that ends with "soon" is cut off after a quarter of a second, one with "late" is too late already, and one
 // with "cut" is when something calls Cancel.
@@ -29,6 +30,7 @@ type Stage struct {
 	T      testing.TB
 	Stores map[string]any // counter.Store and mostly counter.Admin, by name
 	Cancel func()
+	New    func(name string) counter.Definition // what a define without options says
 
 	blocks map[string][]counter.Block // that were granted, by sequence
 	since  map[string]string          // by store: see counter.Store.Changes
@@ -36,16 +38,28 @@ type Stage struct {
 
 // NewStage makes a Stage without stores.
 func NewStage(t testing.TB) *Stage {
-	return &Stage{T: t, Stores: map[string]any{}, blocks: map[string][]counter.Block{}, since: map[string]string{}}
+	return &Stage{T: t, Stores: map[string]any{}, New: counter.Sequence, blocks: map[string][]counter.Block{},
+		since: map[string]string{}}
 }
 
 // Do carries out a call.
 func (s *Stage) Do(words []string) string {
-	store, ok := s.Stores[words[0]]
+	of := words[0]
+	store, ok := s.Stores[of]
 	if !ok {
 		s.T.Fatalf("%q: who is that?", words)
 	}
 	ctx, words := s.context(words[1:])
+	if words[0] == "changes" {
+		since := s.since[of]
+		if len(words) > 1 {
+			since = ""
+		}
+		now, list, err := store.(counter.Store).Changes(ctx, since)
+		was := map[bool]string{true: "unchanged"}[now == since && err == nil]
+		s.since[of] = now
+		return strings.TrimSpace(was + "\n" + Said(listed(list), err))
+	}
 	if said, ok := s.toStore(ctx, words, store.(counter.Store)); ok {
 		return said
 	}
@@ -83,7 +97,7 @@ func (s *Stage) number(word string) uint64 {
 
 // Definition is what the words of a define say.
 func (s *Stage) Definition(words []string) counter.Definition {
-	d := counter.Sequence(words[0])
+	d := s.New(words[0])
 	for _, word := range words[1:] {
 		option, value, _ := strings.Cut(word, "=")
 		if to := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max,
@@ -94,6 +108,9 @@ func (s *Stage) Definition(words []string) counter.Definition {
 		d.RefuseLoss = d.RefuseLoss || word == "refuse"
 		if option == "node" {
 			d.Time.Layout, d.Time.Ahead, d.Max = "katsubushi", counter.DefaultAhead, 1<<53
+		}
+		if option == "layout" {
+			d.Time.Layout = value
 		}
 	}
 	return d
@@ -115,13 +132,6 @@ func (s *Stage) toStore(ctx context.Context, words []string, store counter.Store
 		return s.granted(name, b, err), true
 	case "return":
 		return s.giveBack(ctx, words[1:], store), true
-	case "changes":
-		now, list, err := store.Changes(ctx, s.since[name])
-		was := map[bool]string{true: "unchanged", false: ""}[now == s.since[name] && err == nil]
-		if name == "" {
-			s.since[name] = now
-		}
-		return strings.TrimSpace(was + "\n" + Said(listed(list), err)), true
 	case "close":
 		return Said("", store.Close()), true
 	}
@@ -143,7 +153,7 @@ func (s *Stage) giveBack(ctx context.Context, words []string, store counter.Stor
 	if next, err := strconv.ParseUint(words[0], 10, 64); err == nil {
 		var rests []counter.Rest
 		for _, name := range words[1:] {
-			rests = append(rests, counter.Rest{Name: name, Block: s.block(name, 0), Next: next})
+			rests = append(rests, counter.Rest{Name: name, Block: s.Granted(name, 0), Next: next})
 		}
 		var said []string
 		for i, err := range store.ReturnAll(ctx, rests) {
@@ -152,10 +162,11 @@ func (s *Stage) giveBack(ctx context.Context, words []string, store counter.Stor
 		return strings.Join(said, "\n")
 	}
 	before := s.number(append(words, "0")[2])
-	return Said("", store.Return(ctx, words[0], s.block(words[0], int(before)), s.number(words[1])))
+	return Said("", store.Return(ctx, words[0], s.Granted(words[0], int(before)), s.number(words[1])))
 }
 
-func (s *Stage) block(name string, before int) counter.Block {
+// Granted is the newest block of a sequence, or the one that was granted so many before it.
+func (s *Stage) Granted(name string, before int) counter.Block {
 	blocks := s.blocks[name]
 	if before >= len(blocks) {
 		return counter.Block{Lo: 1, Hi: 5, Token: "of nobody"}
