@@ -4,14 +4,15 @@ package countertest
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 // Open opens a Store and an Admin of the same records. Each call returns others, as other processes
@@ -24,24 +25,39 @@ func Run(t *testing.T, newOpen func(t *testing.T) Open) { RunAs(t, newOpen, Odd)
 
 // RunAs is Run with other definitions than Odd.
 func RunAs(t *testing.T, newOpen func(t *testing.T) Open, definition func(name string) counter.Definition) {
-	t.Run("Changes", func(t *testing.T) { testChanges(t, newOpen(t), definition) })
-	t.Run("Behind", func(t *testing.T) { testBehind(t, newOpen(t), definition) })
-	run(t, newOpen, definition, true)
+	play(t, "stores", newOpen, definition)
+	run(t, newOpen, definition)
 }
 
 // RunPlain tests stores whose sequences are all as counter.Sequence says, and which take no block back,
 // retire nothing and keep no floor.
 func RunPlain(t *testing.T, newOpen func(t *testing.T) Open) {
-	run(t, newOpen, counter.Sequence, false)
+	run(t, newOpen, counter.Sequence)
 }
 
-// run runs what all stores have in common: returns tells whether Return gives blocks back, and floors
-// are kept.
-func run(t *testing.T, newOpen func(t *testing.T) Open, definition func(name string) counter.Definition, returns bool) {
+// run runs what all stores have in common.
+func run(t *testing.T, newOpen func(t *testing.T) Open, definition func(name string) counter.Definition) {
 	t.Run("Names", func(t *testing.T) { testNames(t, newOpen(t), definition) })
 	t.Run("Context", func(t *testing.T) { testContext(t, newOpen(t), definition) })
 	t.Run("Concurrent", func(t *testing.T) { testConcurrent(t, newOpen(t), definition) })
-	t.Run("Random", func(t *testing.T) { testRandom(t, newOpen(t), definition, returns) })
+}
+
+var process = regexp.MustCompile(`\S+/\d+`)
+
+// play plays a script of a daemon a and an operator b; PROCESS is this one.
+func play(t *testing.T, name string, newOpen func(t *testing.T) Open, definition func(name string) counter.Definition) {
+	script.Run(t, filepath.Join(root(t), "test/countertest/testdata", name+".script"),
+		func(t *testing.T, play func(script.Do)) {
+			s, open := NewStage(t), newOpen(t)
+			s.New = definition
+			s.Stores["a"], _ = open(t)
+			_, b := open(t)
+			s.Stores["b"] = b
+			if _, err := b.Behind(bg); errors.Is(err, counter.ErrNoRoll) && strings.HasSuffix(t.Name(), "behind") {
+				return
+			}
+			play(func(words []string) string { return process.ReplaceAllString(s.Do(words), "PROCESS") })
+		})
 }
 
 var bg = context.Background()
@@ -66,109 +82,6 @@ func names(list []counter.Record) string {
 		names = append(names, r.Name)
 	}
 	return strings.Join(names, " ")
-}
-
-func testChanges(t *testing.T, open Open, definition func(name string) counter.Definition) {
-	s, _ := open(t)
-	other, admin := open(t)
-	define(t, s, definition("orders"))
-	since, records, err := s.Changes(bg, "")
-	if err != nil || names(records) != "orders" {
-		t.Fatalf("%q, %v", names(records), err)
-	}
-	quiet := func(when string) {
-		t.Helper()
-		now, records, err := s.Changes(bg, since)
-		if err != nil || len(records) > 0 {
-			t.Errorf("%s: %v, %v", when, records, err)
-		}
-		since = now
-	}
-	quiet("nothing was done")
-	b, err := s.Reserve(bg, "orders", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Return(bg, "orders", b, b.Lo); err != nil {
-		t.Fatal(err)
-	}
-	quiet("a block came and went")
-	for _, c := range []struct {
-		name   string
-		change func() error
-		want   func(list []counter.Record) bool
-	}{
-		{"define", func() error {
-			_, err := other.Define(bg, definition("items"))
-			return err
-		}, func(l []counter.Record) bool { return names(l) == "items orders" }},
-		{"raise", func() error {
-			_, err := admin.Raise(bg, "orders", 50)
-			return err
-		}, func(l []counter.Record) bool { return l[1].Floor == 50 && l[1].Next == 51 }},
-		{"retire", func() error {
-			_, err := admin.Retire(bg, "items")
-			return err
-		}, func(l []counter.Record) bool { return l[0].Retired && !l[1].Retired }},
-	} {
-		if err := c.change(); err != nil {
-			t.Fatal(err)
-		}
-		now, records, err := s.Changes(bg, since)
-		if err != nil || len(records) != 2 && c.name != "define" || !c.want(records) {
-			t.Fatalf("%s: %+v, %v", c.name, records, err)
-		}
-		since = now
-		quiet("after " + c.name)
-	}
-}
-
-// An operator learns which daemons have not heard of a change. A daemon has heard of what it was told when it asks
-// again, and one that has ended is not waited for.
-func testBehind(t *testing.T, open Open, definition func(name string) counter.Definition) {
-	s, admin := open(t)
-	define(t, s, definition("orders"))
-	if _, err := admin.Behind(bg); errors.Is(err, counter.ErrNoRoll) {
-		return
-	}
-	daemon, _ := open(t)
-	since := ""
-	behind := func(when string, polls, want int) {
-		t.Helper()
-		for range polls {
-			now, _, err := daemon.Changes(bg, since)
-			if err != nil {
-				t.Fatal(err)
-			}
-			since = now
-		}
-		list, err := admin.Behind(bg)
-		if err != nil || len(list) != want || want > 0 && (!strings.Contains(list[0].Name, "/") ||
-			list[0].Silent > time.Minute) {
-			t.Errorf("%s: %+v, %v; want %d", when, list, err, want)
-		}
-	}
-	behind("without a daemon", 0, 0)
-	behind("one that has just begun", 1, 1)
-	behind("once it was told", 1, 0)
-	for _, v := range []uint64{1001, 2001} {
-		if _, err := admin.Raise(bg, "orders", v); err != nil {
-			t.Fatal(err)
-		}
-		behind("after a raise", 0, 1)
-		Reserve(t, daemon, 1, v)
-		behind("a block does not confirm a raise", 0, 1)
-		behind("while it learns of it", 1, 1)
-		behind("once it has", 1, 0)
-	}
-	if _, err := admin.Raise(bg, "orders", 3001); err != nil {
-		t.Fatal(err)
-	}
-	behind("after another raise", 0, 1)
-	if err := daemon.Close(); err != nil {
-		t.Error(err)
-	}
-	behind("one that has ended", 0, 0)
 }
 
 // Every name that a definition may have, and some that would be trouble as the name of a file.
@@ -245,88 +158,4 @@ func testConcurrent(t *testing.T, open Open, definition func(name string) counte
 		}
 		next, tokens[b.Token] = b.Hi+d.Step, true
 	}
-}
-
-// A store answers as counter.Record does, whatever it is asked and by whomever.
-func testRandom(t *testing.T, open Open, definition func(name string) counter.Definition, returns bool) {
-	seed := rand.Uint64()
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	type process struct {
-		counter.Store
-		admin counter.Admin
-	}
-	var processes []process
-	for range 2 {
-		s, admin := open(t)
-		processes = append(processes, process{s, admin})
-	}
-	d := definition("orders")
-	if returns {
-		d.Max = 1501 // which comes before the last steps
-	}
-	define(t, processes[0].Store, d)
-	want := counter.NewRecord(d, "")
-	type granted struct {
-		counter.Block
-		to process
-	}
-	var blocks []granted
-	const steps = 200
-	for i := range steps {
-		p := processes[rnd.IntN(len(processes))]
-		var got, expected error
-		switch op := rnd.IntN(10); {
-		case returns && i == steps-10:
-			_, got = p.admin.Retire(bg, "orders")
-			want.Retire("retired")
-		case op < 5 || len(blocks) == 0:
-			n := rnd.Uint64N(30)
-			b, err := p.Reserve(bg, "orders", n)
-			model, err2 := want.Reserve(n, b.Token)
-			if got, expected = err, err2; b != model {
-				t.Fatalf("seed %d: granted %+v, want %+v", seed, b, model)
-			}
-			if err == nil {
-				blocks = append(blocks, granted{b, p})
-			}
-		case op < 8: // whoever got a block returns it
-			b := blocks[max(0, len(blocks)-1-rnd.IntN(2))]
-			switch rnd.IntN(8) {
-			case 0:
-				b.Token = blocks[0].Token
-			case 1:
-				b.Hi -= min(d.Step, b.Hi-b.Lo)
-			}
-			next := b.Lo + rnd.Uint64N(b.Hi-b.Lo+4)
-			if got, expected = b.to.Return(bg, "orders", b.Block, next), counter.ErrStale; returns {
-				expected = want.Return(b.Block, next, "returned")
-			}
-		case op < 9:
-			v := rnd.Uint64N(want.Next + 20)
-			_, got = p.admin.Raise(bg, "orders", v)
-			expected = want.Raise(v, "raised")
-		default:
-			if s, admin := open(t); rnd.IntN(4) == 0 {
-				processes[rnd.IntN(len(processes))] = process{s, admin}
-			}
-		}
-		if kind(got) != kind(expected) || counter.Certain(got) != counter.Certain(expected) {
-			t.Fatalf("seed %d, step %d: %v, want %v", seed, i, got, expected)
-		}
-		r, err := p.admin.Show(bg, "orders")
-		if err != nil || r.Definition != d || r.Next != want.Next || returns && r.Floor != want.Floor ||
-			r.Retired != want.Retired {
-			t.Fatalf("seed %d, step %d: %+v, %v; want %+v", seed, i, r, err, want)
-		}
-	}
-}
-
-// kind is which of the errors of counter.Record one is, and another error is true.
-func kind(err error) any {
-	for _, known := range []error{counter.ErrStale, counter.ErrEnded, counter.ErrRetired} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	return err != nil
 }

@@ -1,7 +1,6 @@
 package countertest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,31 +11,8 @@ import (
 
 // RunTimestamps tests a store that also keeps timestamps.
 func RunTimestamps(t *testing.T, newOpen func(t *testing.T) Open) {
-	t.Run("a node is taken", func(t *testing.T) { testNodes(t, newOpen(t)) })
+	play(t, "timestamps", newOpen, counter.Sequence)
 	t.Run("a node has many creators", func(t *testing.T) { testRacingNodes(t, newOpen(t)) })
-}
-
-func timestamps(name, layout string, node uint64) counter.Definition {
-	return counter.Definition{Name: name, Start: 1, Step: 1, Offset: 1, Max: 1 << 53, Strict: true,
-		Time: counter.Time{Layout: layout, Node: node, Ahead: counter.DefaultAhead}}
-}
-
-// Two names of one layout have two nodes.
-func testNodes(t *testing.T, open Open) {
-	s, _ := open(t)
-	for _, c := range []struct {
-		counter.Definition
-		taken bool
-	}{
-		{timestamps("a", "katsubushi", 5), false}, {timestamps("a", "katsubushi", 5), false},
-		{timestamps("b", "katsubushi", 5), true}, {timestamps("b", "twitter", 5), false},
-		{timestamps("c", "katsubushi", 6), false},
-	} {
-		r, err := s.Define(context.Background(), c.Definition)
-		if errors.Is(err, counter.ErrNode) != c.taken || !c.taken && (err != nil || r.Definition != c.Definition) {
-			t.Errorf("%+v: %+v, %v", c, r, err)
-		}
-	}
 }
 
 // Of many processes that define names with one node at the same moment, one succeeds.
@@ -52,8 +28,8 @@ func testRacingNodes(t *testing.T, open Open) {
 		var all sync.WaitGroup
 		for i, s := range stores {
 			all.Go(func() {
-				name := fmt.Sprintf("r%d-%d", round, i)
-				_, errs[i] = s.Define(context.Background(), timestamps(name, "katsubushi", uint64(round)))
+				words := []string{fmt.Sprintf("r%d-%d", round, i), fmt.Sprint("node=", round)}
+				_, errs[i] = s.Define(bg, NewStage(t).Definition(words))
 			})
 		}
 		all.Wait()

@@ -207,7 +207,7 @@ var rules = []rule{
 	{"test/zktest", []string{"test/childprocess", "test/redistest"}, "a tool for tests, with the same namespaces"},
 	{"test/followtest", []string{"announcement", "client"}, "the suite of tests for resolvers that follow announcements"},
 	{"test/etcdtest", []string{"test/childprocess"}, "a tool for tests"},
-	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},
+	{"test/countertest", []string{"counter", "test/script"}, "the suite of tests for stores of sequences"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"},
 		"what the scripts do, said again in Go: it shares their calls and nothing else"},
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
