@@ -160,6 +160,16 @@ func (p poolOf) says(t *testing.T, want string, args ...string) {
 	}
 }
 
+// told is says for what is so at times.
+func (p poolOf) told(t *testing.T, text string, args ...string) bool {
+	t.Helper()
+	code, stdout, stderr := p.lease(args...)
+	if code != exitOK {
+		t.Fatalf("lease %q: exit code %d: %s%s", args, code, stdout, stderr)
+	}
+	return strings.Contains(stdout, text)
+}
+
 func (p poolOf) init(t *testing.T) {
 	t.Helper()
 	p.says(t, "made: its worker ids can be had", "init", "-how", "new")
@@ -207,21 +217,18 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		c.add(hurry(t, first, 50_000))
 
 		second := pool.start(t, "-lanes", "2")
-		var held []uint64
-		await(t, "both lanes of the second have worker ids", func() bool {
-			// a lane may serve twice: after a slow answer
-			held = nil
+		// A busy machine may leave records in use that no lane has: after a slow answer. They end.
+		await(t, "both lanes of the second have worker ids, and the lists say so", func() bool {
+			held := 0
 			for _, l := range pool.list(t) {
 				if l.Using {
-					held = append(held, l.Worker)
+					held++
 				}
 			}
-			return len(held) == 3
+			return second.serve(2) && held == 3 && pool.told(t, "\n2 free: -all lists them\n", "list") &&
+				pool.told(t, " at 127.0.0.9:4711\n", "list") && pool.told(t, "\nheld         3\n", "stats")
 		})
 		c.add(hurry(t, second, 50_000))
-		pool.says(t, "at 127.0.0.9:4711\n", "list")
-		pool.says(t, fmt.Sprintf("\n%d free: -all lists them\n", len(pool.list(t))-len(held)), "list")
-		pool.says(t, "\nheld         3\n", "stats")
 		if code, _, stderr := pool.lease("replicas"); code != exitFailure ||
 			!strings.Contains(stderr, "lease replicas: "+s.kind+" has no replicas to wait for") {
 			t.Errorf("lease replicas: exit code %d: %s", code, stderr)
@@ -281,25 +288,22 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		lost := func() int { return unhurt.came("draining") + unhurt.came("exhausted") + unhurt.came("acquiring") }
 		begun := lost()
 		refusing, steady := census{lanes: 1, pace: pace}, census{lanes: 2, pace: pace}
-		loads := []*load{refusing.load(t, hurt.Addr(), 2, 3), steady.load(t, unhurt.Addr(), 2, 3)}
+		// The one client of the former has counted all its ids when it is refused.
+		loads := []*load{refusing.load(t, hurt.Addr(), 1, 3), steady.load(t, unhurt.Addr(), 2, 3)}
 		worker := workerOf(t, hurt)
 
 		s.pause()
-		await(t, "it refuses", func() bool {
-			refusing.mu.Lock()
-			defer refusing.mu.Unlock()
-			return len(refusing.refusals) > 0
-		})
-		largest, serving, back := refusing.newRun(), hurt.came("serving"), time.Now()
+		before := loads[0].refused.Load() // a busy machine may have refused already
+		await(t, "it refuses", func() bool { return loads[0].refused.Load() > before && !settled(hurt) })
+		largest, back := refusing.newRun(), time.Now()
 		s.resume()
-		await(t, "it serves again", func() bool { return hurt.came("serving") > serving })
+		await(t, "it serves again", func() bool { return settled(hurt) })
 		t.Logf("away for longer than a lease of %v; serving again %v after it came back", shortPoolLease,
 			time.Since(back).Round(time.Millisecond))
 		await(t, "all lanes of the other one are extended again", func() bool { return settled(unhurt) })
 
-		degraded := unhurt.came("degraded")
 		s.kill()
-		await(t, "it is noticed", func() bool { return unhurt.came("degraded") > degraded })
+		await(t, "it is noticed", func() bool { return !settled(unhurt) })
 		s.launch()
 		await(t, "all lanes are extended again", func() bool { return settled(unhurt) && settled(hurt) })
 		for _, l := range loads {
@@ -309,7 +313,7 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		if w := workerOf(t, hurt); w != worker {
 			t.Errorf("worker id %d before and %d after", worker, w)
 		}
-		if n := lost() - begun; n > 0 {
+		if n := lost() - begun; n > 0 && stoodStill.since(steady.began) < time.Second/2 { // see noneRefused
 			t.Errorf("a lane that was never without its lease had lost it %d times", n)
 		}
 		steady.noneRefused(t)

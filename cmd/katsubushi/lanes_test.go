@@ -152,8 +152,12 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	await(t, "it has the other worker id", func() bool { return leaseStats(t, port)["lane_0_worker_id"] == 2.0 })
 	q := launchLeasing(t, url, append(longer, "-http-port", port2)...)
 	awaitReadyz(t, port2, 503, "no worker id yet", "no worker id is free")
-	s := leaseStats(t, port)
-	if s["lane_0_state"] != "serving" || s["lease_acquisitions_ok"] != 2.0 || s["lease_extensions_lost"] != 1.0 ||
+	var s map[string]any
+	await(t, "it serves", func() bool { // a busy machine may be late with an extension
+		s = leaseStats(t, port)
+		return s["lane_0_state"] == "serving"
+	})
+	if s["lease_acquisitions_ok"] != 2.0 || s["lease_extensions_lost"] != 1.0 ||
 		s["lease_redis_addr"] != server.Addr() || s["lease_redis_replicas"] != 0.0 || s["lease_redis_history"] == "" {
 		t.Errorf("stats: %v", s)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
 // TestMain builds the program; the tests in this package that begin with TestProcess talk to it from
@@ -133,11 +134,12 @@ func printed(t *testing.T, args ...string) string {
 	}
 }
 
-// tooSlow tells from an error that a store gave no answer in time, or so late that it does not tell its time well
-// enough: on a busy machine.
+// tooSlow tells from an error that a store gave no answer in time, or so late that its client ended the connection, or
+// that it does not tell its time well enough: on a busy machine.
 func tooSlow(said string) bool {
 	return slices.ContainsFunc([]string{
 		context.DeadlineExceeded.Error(), os.ErrDeadlineExceeded.Error(), "no answer within ", workerid.ErrSkew.Error(),
+		cas.ErrConnection.Error(), " broke, and the call may have been carried out",
 	}, func(late string) bool { return strings.Contains(said, late) })
 }
 
