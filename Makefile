@@ -14,7 +14,7 @@ VERSION    ?=
 COMMIT     ?=
 
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
-PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
+PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
 .PHONY: build run test static test-clients test-dashboard test-examples test-docs docs-site links test-systemd test-deb release-check test-image test-kubernetes test-page test-fleet test-migration soak soak-pool explore faults chaos chaos-library chaos-sequences mixed test-downgrade bench figures bench-library deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 

@@ -347,11 +347,3 @@ func (d *daemon) remembered() *script.Memory {
 func (d *daemon) requests() int {
 	return len(d.remembered().Releasing(script.Release{Grant: d.grant}).Known)
 }
-
-// copied is a copy of the daemon's process, with a connection of its own.
-func (d *daemon) copied() *daemon {
-	d.Helper()
-	c := d.world.daemon() // not over a proxy
-	c.memory, c.owner, c.grant = *d.remembered(), d.owner, d.grant
-	return c
-}
