@@ -65,7 +65,7 @@ func play(t *testing.T, text string, do Do) (now string) {
 		}
 		command, until := strings.CutPrefix(line, "until ")
 		got, began := answer(do, command), time.Now()
-		for until && got != want && time.Since(began) < patience && !(*update && time.Since(began) > patience/20) {
+		for until && got != want && time.Since(began) < patience && !(*update && time.Since(began) > patience/2) {
 			time.Sleep(10 * time.Millisecond)
 			got = answer(do, command)
 		}
