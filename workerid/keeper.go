@@ -38,7 +38,8 @@ type Config struct {
 	// them. It is for a Store that no other program uses: others would call it at the same moments.
 	Beats time.Time
 	// returns the latest Unix ms that ids were issued from. While that stays the same, and the clock is past it, every
-	// second of the Beats is left out, if RunAhead is a Heartbeat at least. nil = none is
+	// second of the Beats is left out, if RunAhead is a Heartbeat at least: the Store's windows must reach two Heartbeats
+	// and RunAhead past an extension. nil = none is
 	Position func() int64
 	Timeout  time.Duration // of one store call; default 1 s
 	// how long Run may take to give the leases back after its context has ended; default 2 s

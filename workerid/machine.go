@@ -451,7 +451,7 @@ func (m *Machine) beatAfter(now Moment) time.Duration {
 	}
 	every := m.c.Heartbeat
 	// Windows reach two heartbeats and the run-ahead past a beat. Whoever begins to issue now cannot use that up before
-	// two heartbeats are over, and a late beat has a heartbeat to spare.
+	// two heartbeats are over, and who issues at the clock's pace not for a heartbeat more.
 	if now.Position == m.position && now.Position < now.ID && m.c.RunAhead >= m.c.Heartbeat {
 		every *= 2
 	}

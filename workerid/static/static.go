@@ -17,7 +17,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// Heartbeat is how often windows must be extended.
+// Heartbeat is how often windows must be extended while ids are issued.
 const Heartbeat = 500 * time.Millisecond
 
 // Reserve returns how far ahead of the clock windows reach: two heartbeats beyond the end of the
