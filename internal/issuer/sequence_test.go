@@ -1,42 +1,54 @@
 package issuer
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // A sequenceBed is a Sequence whose keeper is the test.
 type sequenceBed struct {
 	*Sequence
-	rung, woken int
+	bell bells
 }
 
-func newSequenceBed(d counter.Definition) *sequenceBed {
+// bells count who is called.
+type bells struct{ rung, woken atomic.Int64 }
+
+func newSequenceBed() *sequenceBed {
 	b := &sequenceBed{}
 	b.Sequence = NewSequence(SequenceConfig{
-		Definition: d, MaxWait: time.Second, Ring: func() { b.rung++ }, Wake: func() { b.woken++ },
+		Definition: counter.Sequence("orders"), MaxWait: time.Second,
+		Ring: func() { b.bell.rung.Add(1) }, Wake: func() { b.bell.woken.Add(1) },
 		Status: func() counter.Status { return counter.Status{Block: 10, Left: 70, DaysLeft: 1e300} },
 	})
 	return b
 }
 
-func (b *sequenceBed) wantError(t *testing.T, text string) {
-	t.Helper()
-	_, err := b.Mint(id.At(0), 1, false)
-	_, err2 := b.Reserve(id.At(0), 1)
-	if err == nil || err2 == nil || err.Error() != text || err2.Error() != text {
-		t.Errorf("%v, %v, want %s", err, err2, text)
+// said returns who was called in a step.
+func (b *bells) said() (said []string) {
+	for what, n := range map[string]int64{"a block is asked for": b.rung.Swap(0), "all who wait are woken": b.woken.Swap(0)} {
+		if n > 1 {
+			what += fmt.Sprintf(" %d times", n)
+		}
+		if n > 0 {
+			said = append(said, "- "+what)
+		}
 	}
+	slices.Sort(said)
+	return said
 }
-
-var allOrders = counter.Sequence("orders")
 
 // askFor lets time pass beside a request that waits, which asks as often as engines do.
 func askFor(d time.Duration, ask func()) {
@@ -46,78 +58,101 @@ func askFor(d time.Duration, ask func()) {
 	}
 }
 
-// The keeper is asked once, however many clients wait; whoever waits is woken, and the time that
-// they waited counts for the next block no more.
-func TestASequenceAsksItsCallersToWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSequenceBed(allOrders)
-		wait := id.ErrWait.Error()
-		askFor(time.Second, func() { b.wantError(t, wait) })
-		b.wantError(t, "sequence orders: no block for 1.0s: the counter store does not answer")
-		if left, short := b.Left(); left != 0 || short != 1 || b.rung != 1 || b.woken != 0 {
-			t.Errorf("%d left, %d asked for, rang %d times, woke %d times", left, short, b.rung, b.woken)
-		}
-		b.Refuse(errors.New("disk full"))
-		b.wantError(t, "sequence orders: no block for 1.0s: disk full")
-		if b.woken != 0 {
-			t.Error("woken although there is nothing new")
-		}
-		if err := b.Append(1, 10); err != nil || b.woken != 1 {
-			t.Errorf("%v, woke %d times", err, b.woken)
-		}
-		b.Refuse(nil)
-		if left, short := b.Left(); left != 10 || short != 0 {
-			t.Errorf("%d left, %d asked for", left, short)
-		}
-		if run, err := b.Mint(id.At(0), 20, true); err != nil || run.First != 1 || run.N != 10 {
-			t.Errorf("%+v, %v", run, err)
-		}
-		time.Sleep(time.Hour)
-		b.rung = 0
-		b.wantError(t, wait)
-		if _, err := b.Reserve(id.At(0), 7); err != id.ErrWait {
-			t.Error(err)
-		}
-		time.Sleep(7 * time.Millisecond)
-		b.Append(11, 16)
-		if left, short := b.Left(); left != 6 || short != 7 || b.rung != 2 { // 7 in a row are not there yet
-			t.Errorf("%d left, %d asked for, rang %d times", left, short, b.rung)
-		}
-		b.Append(17, 17)
-		if run, err := b.Reserve(id.At(0), 7); err != nil || run.First != 11 || run.N != 7 {
-			t.Errorf("%+v, %v", run, err)
-		}
-		facts := map[string]any{"": 1e6 * 86400, "order": "free",
-			"last": int64(17), "at_hand": int64(0), "left": int64(70), "days_left": 1e6,
-			"block": int64(10), "waits": uint64(2), "refusals": uint64(4),
-			"waited_ms": time.Second + 7*time.Millisecond}
-		b.Figures(func(f figure.Figure) {
-			if facts[f.Stat] != f.Value || (f.Help == "") != (f.Metric == "") {
-				t.Errorf("%+v, want %v", f, facts[f.Stat])
-			}
-			delete(facts, f.Stat)
-		})
-		if len(facts) > 0 || b.Issued() != 17 {
-			t.Errorf("missing: %v; issued %d", facts, b.Issued())
-		}
-	})
+// take asks for values, as a client does that is "redirected", or that wants them "in-a-row".
+func take(s id.Reserver, when id.When, n int, how ...string) (string, error) {
+	when.Redirect = slices.Contains(how, "redirected")
+	mint := func() (id.Run, error) { return s.Mint(when, n, false) }
+	if slices.Contains(how, "in-a-row") {
+		mint = func() (id.Run, error) { return s.Reserve(when, n) }
+	}
+	run, err := mint()
+	switch {
+	case err == id.ErrWait:
+		return "wait", nil
+	case err != nil && isFinal(err):
+		return "for good", err
+	case err != nil:
+		return "", err
+	}
+	return fmt.Sprintf("%d from %d on", run.N, run.First), nil
 }
 
-// A block may be used up by the first ones that are woken. Then the wait of the others begins anew.
-func TestABlockThatIsUsedUpAtOnceEndsTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s *Sequence
-		var err error
-		s = NewSequence(SequenceConfig{Definition: allOrders, MaxWait: time.Second, Ring: func() {}, Wake: func() {
-			s.Mint(id.At(0), 10, false)
-			_, err = s.Mint(id.At(0), 1, false)
-		}})
-		askFor(2*time.Second, func() { s.Mint(id.At(0), 1, false) })
-		if _, err := s.Mint(id.At(0), 1, false); err == nil || err == id.ErrWait {
-			t.Fatal(err)
+// keep asks as often as engines do while time passes, and says what it is told besides "wait".
+func keep(d time.Duration, ask func() (string, error)) string {
+	said := "waits"
+	askFor(d, func() {
+		if text, err := ask(); text != "wait" {
+			said = fmt.Sprint(text, err)
 		}
-		if s.Append(1, 10); err != id.ErrWait {
-			t.Error(err)
+	})
+	return said
+}
+
+// facts says what figures are: all, or those of the given names.
+func facts(r Reporter, names ...string) string {
+	said := map[string]any{"issued": r.Issued()}
+	r.Figures(func(f figure.Figure) {
+		name := cmp.Or(f.Stat, f.Metric)
+		if said[name] = f.Value; (f.Help == "") != (f.Metric == "") {
+			said[name] = "with a metric or a help alone"
+		}
+	})
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(said))
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %v", name, said[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+// isReady says whether a kind is.
+func isReady(k Kind) (string, error) {
+	if err := k.Ready(0); err != nil {
+		return "", err
+	}
+	return "ready", nil
+}
+
+// TestSequence: testdata/sequence.txt has what clients get who ask for orders, where the keeper is the script.
+func TestSequence(t *testing.T) {
+	reasons := map[string]error{"": nil, "ended": counter.ErrEnded, "unknown": counter.ErrUnknown,
+		"retired": counter.ErrRetired, "foreign": errors.Join(counter.ErrForeign, errors.New("a\r\nb"))}
+	steps.Run(t, "testdata/sequence.txt", func(t *testing.T) steps.Calls {
+		b := newSequenceBed()
+		mint := func(n int, how ...string) (string, error) { return take(b, id.At(0), n, how...) }
+		return steps.Calls{
+			"":      func() string { return strings.Join(b.bell.said(), "\n") },
+			"sleep": time.Sleep,
+			"mint":  mint,
+			"keep-minting": func(d time.Duration, n int, how ...string) string {
+				return keep(d, func() (string, error) { return mint(n, how...) })
+			},
+			"append": func(lo, hi uint64) error { return b.Append(lo, hi) },
+			"refuse": func(why string) {
+				reason, ok := reasons[why]
+				if !ok {
+					reason = errors.New(why)
+				}
+				b.Refuse(reason)
+			},
+			"seal": func() { b.Seal() },
+			"left": func() string {
+				left, short := b.Left()
+				return fmt.Sprintf("%d left, %d asked for", left, short)
+			},
+			"facts": func(names ...string) string { return facts(b, names...) },
+			"ready": func() (string, error) { return isReady(b) },
+			// they take a block and then ask for another value
+			"those-who-are-woken-take": func(n int) {
+				b.c.Wake = func() {
+					b.bell.woken.Add(1)
+					b.Mint(id.At(0), n, false)
+					if _, err := b.Mint(id.At(0), 1, false); err != id.ErrWait {
+						t.Error(err)
+					}
+				}
+			},
 		}
 	})
 }
@@ -125,7 +160,7 @@ func TestABlockThatIsUsedUpAtOnceEndsTheWait(t *testing.T) {
 // A counter that falls for a moment looks like a restart to whoever reads it. So it must not be too large
 // for a moment either: it would stay there.
 func TestIssuedNeverFalls(t *testing.T) {
-	s := NewSequence(SequenceConfig{Definition: allOrders, MaxWait: time.Second, Ring: func() {}, Wake: func() {}})
+	s := newSequenceBed()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -152,51 +187,8 @@ func TestIssuedNeverFalls(t *testing.T) {
 	}
 }
 
-func TestWhatASequenceSaysWhenThereIsNoHope(t *testing.T) {
-	for _, c := range []struct {
-		why  error
-		seal bool
-		text string
-		good bool // for good: clients must not ask again
-	}{
-		{counter.ErrEnded, false, "sequence orders has ended at 9223372036854775807", true},
-		{counter.ErrUnknown, false, "sequence orders: no such sequence in the counter store", false},
-		{counter.ErrRetired, true, "sequence orders is retired", true},
-		{nil, true, "sequence orders is stopped", false},
-	} {
-		b := newSequenceBed(allOrders)
-		b.Append(1, 3)
-		b.Refuse(c.why)
-		if c.seal {
-			b.Seal()
-		} else if run, err := b.Mint(id.At(0), 9, false); err != nil || run.N != 3 { // what is there is issued
-			t.Errorf("%v: %+v, %v", c.why, run, err)
-		}
-		b.wantError(t, c.text)
-		_, err := b.Mint(id.At(0), 1, false)
-		if final, ok := err.(interface{ Final() bool }); ok != c.good || ok && !final.Final() {
-			t.Errorf("%v: for good = %v", err, ok)
-		}
-		if b.woken < 2 {
-			t.Errorf("%v: woken %d times", c.why, b.woken)
-		}
-		if err := b.Ready(0); err != nil {
-			t.Errorf("%v: %v", c.why, err)
-		}
-	}
-}
-
-func TestARefusalIsOneLine(t *testing.T) {
-	b := newSequenceBed(allOrders)
-	b.Refuse(errors.Join(counter.ErrForeign, errors.New("a\r\nb")))
-	_, err := b.Mint(id.At(0), 1, false)
-	if err == nil || strings.ContainsAny(err.Error(), "\r\n") || !strings.HasSuffix(err.Error(), "; a; b") {
-		t.Errorf("%q", err)
-	}
-}
-
 func TestASequenceAllocatesNothing(t *testing.T) {
-	b := newSequenceBed(allOrders)
+	b := newSequenceBed()
 	b.Append(1, 1<<40)
 	s := b.Source(1).(id.Reserver)
 	if n := testing.AllocsPerRun(1000, func() {
@@ -205,7 +197,7 @@ func TestASequenceAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	b = newSequenceBed(allOrders)
+	b = newSequenceBed()
 	// 10,000 parked connections ask often
 	if n := testing.AllocsPerRun(1000, func() { b.Mint(id.At(0), 1, false) }); n != 0 {
 		t.Errorf("%v allocations to say wait", n)
@@ -213,7 +205,7 @@ func TestASequenceAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkMintSequence(b *testing.B) {
-	bed := newSequenceBed(allOrders)
+	bed := newSequenceBed()
 	bed.Append(1, 1<<62)
 	s := bed.Source(0)
 	b.ReportAllocs()

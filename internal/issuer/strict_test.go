@@ -15,7 +15,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
@@ -26,8 +25,7 @@ type strictBed struct {
 	until  int64 // what the term of this daemon may issue before
 	calls  chan *strictCall
 	flying atomic.Int64
-	rung   atomic.Int64
-	woken  atomic.Int64
+	bell   bells
 
 	moments map[string]int64
 	open    []*strictCall // that were not answered
@@ -52,7 +50,7 @@ func newStrictBed(t *testing.T, d counter.Definition) *strictBed {
 		Definition: d, MaxWait: time.Second, Forward: b,
 		Moment: func() int64 { return int64(time.Since(began)) + 1 },
 		Status: func() counter.Status { return counter.Status{Block: 10, Left: 70, DaysLeft: 7} },
-		Ring:   func() { b.rung.Add(1) }, Wake: func() { b.woken.Add(1) },
+		Ring:   func() { b.bell.rung.Add(1) }, Wake: func() { b.bell.woken.Add(1) },
 	})
 	return b
 }
@@ -97,36 +95,6 @@ func (b *strictBed) moment(text string) int64 {
 	}
 }
 
-// take asks for values, as a client does that is "redirected", or that wants them "in a row".
-func (b *strictBed) take(moment string, n int, how ...string) (string, error) {
-	when := id.When{Moment: b.moment(moment), Redirect: slices.Contains(how, "redirected")}
-	mint := func() (id.Run, error) { return b.Mint(when, n, false) }
-	if slices.Contains(how, "in-a-row") {
-		mint = func() (id.Run, error) { return b.Reserve(when, n) }
-	}
-	run, err := mint()
-	switch {
-	case err == id.ErrWait:
-		return "wait", nil
-	case err != nil && isFinal(err):
-		return "for good", err
-	case err != nil:
-		return "", err
-	}
-	return fmt.Sprintf("%d from %d on", run.N, run.First), nil
-}
-
-// keepAsking asks as often as engines do while time passes, and says what it is told besides "wait".
-func (b *strictBed) keepAsking(d time.Duration, moment string, n int, how ...string) string {
-	said := "waits"
-	askFor(d, func() {
-		if text, err := b.take(moment, n, how...); text != "wait" {
-			said = fmt.Sprint(text, err)
-		}
-	})
-	return said
-}
-
 // answer ends the earliest call that another daemon has not answered.
 func (b *strictBed) answer(last uint64, err error) {
 	c := b.open[0]
@@ -137,13 +105,7 @@ func (b *strictBed) answer(last uint64, err error) {
 
 // besides says what a step led to.
 func (b *strictBed) besides() string {
-	var said []string
-	if b.rung.Swap(0) > 0 {
-		said = append(said, "- a block is asked for")
-	}
-	if b.woken.Swap(0) > 0 {
-		said = append(said, "- all who wait are woken")
-	}
+	said := b.bell.said()
 	b.open = slices.DeleteFunc(b.open, func(c *strictCall) bool {
 		if c.ctx.Err() == nil {
 			return false
@@ -159,16 +121,6 @@ func (b *strictBed) besides() string {
 	return strings.Join(said, "\n")
 }
 
-// facts says what some figures are.
-func (b *strictBed) facts(names ...string) string {
-	m := map[string]any{"issued": b.Issued()}
-	b.Figures(func(f figure.Figure) { m[f.Stat] = f.Value })
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %v", name, m[name])
-	}
-	return strings.Join(names, ", ")
-}
-
 // TestStrict: testdata/strict.txt has what a daemon answers that leads or follows. "mint early 2" asks at the moment
 // "early" for two values.
 func TestStrict(t *testing.T) {
@@ -176,16 +128,21 @@ func TestStrict(t *testing.T) {
 		b := newStrictBed(t, strictOrders)
 		b.moments = map[string]int64{}
 		terms := map[string]counter.Issuer{}
+		mint := func(moment string, n int, how ...string) (string, error) {
+			return take(b, id.When{Moment: b.moment(moment)}, n, how...)
+		}
 		return steps.Calls{
-			"":             b.besides,
-			"sleep":        time.Sleep,
-			"now":          func(name string) { b.moments[name] = b.Moment() },
-			"mint":         b.take,
-			"keep-minting": b.keepAsking,
-			"lead":         func(term string, limit time.Duration) { terms[term] = b.lead(limit) },
-			"renew":        func(limit time.Duration) { b.until = b.Moment() + int64(limit) },
-			"ending":       func() { b.until = 0 },
-			"append":       func(term string, lo, hi uint64) error { return terms[term].Append(lo, hi) },
+			"":      b.besides,
+			"sleep": time.Sleep,
+			"now":   func(name string) { b.moments[name] = b.Moment() },
+			"mint":  mint,
+			"keep-minting": func(d time.Duration, moment string, n int, how ...string) string {
+				return keep(d, func() (string, error) { return mint(moment, n, how...) })
+			},
+			"lead":   func(term string, limit time.Duration) { terms[term] = b.lead(limit) },
+			"renew":  func(limit time.Duration) { b.until = b.Moment() + int64(limit) },
+			"ending": func() { b.until = 0 },
+			"append": func(term string, lo, hi uint64) error { return terms[term].Append(lo, hi) },
 			"seal": func(term string) string {
 				next, rest := terms[term].Seal()
 				return fmt.Sprintf("next %d, %d left", next, rest)
@@ -196,16 +153,11 @@ func TestStrict(t *testing.T) {
 			"answer":        func(last uint64) { b.answer(last, nil) },
 			"fail":          func(text string) { b.answer(0, errors.New(text)) },
 			"fail-for-good": func(text string) { b.answer(0, finalRefusal{refusal("%s", text)}) },
-			"ready": func() any {
-				if err := b.Ready(0); err != nil {
-					return err
-				}
-				return "ready"
-			},
-			"where":       func() string { return fmt.Sprint(b.Where()) },
-			"facts":       b.facts,
-			"late-thread": func() { b.lacks(b.lacked - 1) },
-			"owed":        func() bool { return b.standing.Load().owed },
+			"ready":         func() (string, error) { return isReady(b) },
+			"where":         func() string { return fmt.Sprint(b.Where()) },
+			"facts":         func(names ...string) string { return facts(b, names...) },
+			"late-thread":   func() { b.lacks(b.lacked - 1) },
+			"owed":          func() bool { return b.standing.Load().owed },
 		}
 	})
 }
