@@ -107,8 +107,8 @@ func facts(r Reporter, names ...string) string {
 }
 
 // isReady says whether a kind is.
-func isReady(k Kind) (string, error) {
-	if err := k.Ready(0); err != nil {
+func isReady(k Kind, now int64) (string, error) {
+	if err := k.Ready(now); err != nil {
 		return "", err
 	}
 	return "ready", nil
@@ -142,7 +142,7 @@ func TestSequence(t *testing.T) {
 				return fmt.Sprintf("%d left, %d asked for", left, short)
 			},
 			"facts": func(names ...string) string { return facts(b, names...) },
-			"ready": func() (string, error) { return isReady(b) },
+			"ready": func() (string, error) { return isReady(b, 0) },
 			// they take a block and then ask for another value
 			"those-who-are-woken-take": func(n int) {
 				b.c.Wake = func() {

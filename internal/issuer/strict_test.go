@@ -153,7 +153,7 @@ func TestStrict(t *testing.T) {
 			"answer":        func(last uint64) { b.answer(last, nil) },
 			"fail":          func(text string) { b.answer(0, errors.New(text)) },
 			"fail-for-good": func(text string) { b.answer(0, finalRefusal{refusal("%s", text)}) },
-			"ready":         func() (string, error) { return isReady(b) },
+			"ready":         func() (string, error) { return isReady(b, 0) },
 			"where":         func() string { return fmt.Sprint(b.Where()) },
 			"facts":         func(names ...string) string { return facts(b, names...) },
 			"late-thread":   func() { b.lacks(b.lacked - 1) },

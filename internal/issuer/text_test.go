@@ -154,68 +154,6 @@ func burst(t *testing.T, b *testbed, k Kind, each int) (all []pair) {
 	return slices.Concat(got[:]...)
 }
 
-func TestTextsAreRefusedAsIDsAre(t *testing.T) {
-	for _, c := range textKinds {
-		b := newTestbed(1, time.Second, generator.Katsubushi())
-		kind, err := b.Kind(kinds.Definition{Kind: c.name})
-		s := mustKind(t, kind, err).Source(0)
-		for _, set := range []func(){
-			func() {},
-			func() { b.publish(t, 0, 1, start-60000, start-12000) },
-			func() {
-				b.publish(t, 0, 1, start-60000, start+10)
-				b.Seal(0)
-			},
-		} {
-			set()
-			_, want := b.Source(0).Mint(id.At(b.now), 1, false)
-			_, got := s.Mint(id.At(b.now), 1, false)
-			if r, ok := got.(*Refusal); !ok || *r != *want.(*Refusal) {
-				t.Errorf("%s: %v, an id: %v", c.name, got, want)
-			}
-			if err := kind.Ready(b.now); err == nil || err.Error() != want.Error() {
-				t.Errorf("%s: Ready says %v, an id's refusal: %v", c.name, err, want)
-			}
-		}
-		if n := b.Refused(NoWorkerID); n != 4 {
-			t.Errorf("%s: %d refusals counted", c.name, n)
-		}
-		b.publish(t, 0, 1, start-60000, start+1000)
-		if err := kind.Ready(b.now); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		textOf(t, s, b.now)
-	}
-}
-
-// Sonyflake's time reaches further than an ObjectID's.
-func TestObjectIDsEndIn2106(t *testing.T) {
-	b := newTestbed(1, time.Second, generator.Sonyflake())
-	b.now = 1000<<32 - 10
-	b.publish(t, 0, 1, b.now-1000, math.MaxInt64)
-	kind, err := b.Issuer.Kind(kinds.Definition{Kind: kinds.ObjectID})
-	s := mustKind(t, kind, err).Source(0)
-	textOf(t, s, b.now)
-	b.now = 1000 << 32
-	_, err = s.Mint(id.At(b.now), 1, false)
-	want := Refusal{TimeFieldEnd, "the time field of objectid ended 2106-02-07"}
-	if r, ok := err.(*Refusal); !ok || *r != want {
-		t.Errorf("%v", err)
-	}
-	if r, ok := kind.Ready(b.now).(*Refusal); !ok || *r != want || b.Refused(TimeFieldEnd) != 1 {
-		t.Errorf("%v, %d counted", r, b.Refused(TimeFieldEnd))
-	}
-	b.mint(t, b.Source(0), 1)
-}
-
-func TestALayoutThatLeavesNoRoomForAText(t *testing.T) {
-	l := generator.Layout{Epoch: start - 100, Unit: 1, TimeBits: 9, WorkerBits: 30, SequenceBits: 25}
-	is := newTestbed(1, time.Second, l).Issuer
-	if k, err := is.Kind(kinds.Definition{Kind: kinds.ObjectID}); err == nil || k != nil {
-		t.Errorf("%v, %v", k, err)
-	}
-}
-
 func TestUUID4NeedsNoLaneAndIsNeverTheSame(t *testing.T) {
 	k := newUUID4()
 	if err := k.Ready(start); err != nil {
