@@ -1,16 +1,13 @@
 package issuer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -19,34 +16,81 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
-// orders is another kind of id: numbers in a row, at most so many at once.
-type orders struct {
-	next   uint64
-	atOnce int
-	asked  []bool // whether what was asked for was bulk
-	loops  []int  // that asked for a source
-	refuse error
+// A stock is a kind of id that has some ids, and says afterwards what it was asked for.
+type stock struct {
+	mu           sync.Mutex
+	issued, left int
+	atOnce       int
+	none         error  // for those who ask when there are none
+	meanwhile    func() // what happens while it says so, once
+	asked        []string
+	moment       int64
 }
 
-func (o *orders) Source(loop int) id.Source {
-	o.loops = append(o.loops, loop)
-	return o
+func (s *stock) note(format string, args ...any) {
+	s.asked = append(s.asked, fmt.Sprintf(format, args...))
 }
-func (o *orders) Ready(int64) error { return o.refuse }
 
-func (o *orders) Mint(_ id.When, n int, bulk bool) (id.Run, error) {
-	o.asked = append(o.asked, bulk)
-	if o.next >= 10 {
-		return id.Run{}, errSpent
+func (s *stock) Source(loop int) id.Source {
+	s.note("loop %d", loop)
+	return s
+}
+func (s *stock) Ready(int64) error { return s.none }
+
+func (s *stock) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("%d bulk=%v moment=%d", n, bulk, when.Moment)
+	if s.left == 0 {
+		if s.meanwhile != nil {
+			s.left++
+			s.meanwhile()
+		}
+		return id.Run{}, s.none
 	}
-	r := id.Run{First: o.next, Stride: 1, N: min(n, o.atOnce)}
-	o.next += uint64(r.N)
+	r := id.Run{First: uint64(s.issued), Stride: 1, N: min(n, s.left, s.atOnce)}
+	s.issued, s.left = s.issued+r.N, s.left-r.N
 	return r, nil
 }
 
-var errSpent = errors.New("no more orders")
+// Stocks of other sorts: a ranged one reserves, a texted one has texts, a reporting one counts by itself, and a
+// punctual one wants to know moments.
+type (
+	ranged    struct{ *stock }
+	texted    struct{ *stock }
+	reporting struct{ ranged }
+	punctual  struct{ ranged }
+)
+
+func (s ranged) Source(loop int) id.Source {
+	s.stock.Source(loop)
+	return s
+}
+func (s ranged) Reserve(_ id.When, n int) (id.Run, error) { return id.Run{N: n}, s.none }
+func (s texted) Source(loop int) id.Source {
+	s.stock.Source(loop)
+	return s
+}
+func (texted) Form() id.Form                                { return id.ULID }
+func (s reporting) Source(int) id.Source                    { return s }
+func (reporting) Issued() uint64                            { return 77 }
+func (reporting) Refused() uint64                           { return 5 }
+func (reporting) Figures(func(figure.Figure)) (c Condition) { return c }
+func (s punctual) Source(int) id.Source                     { return s }
+func (punctual) Where() (id.Elsewhere, bool)                { return id.Elsewhere{}, false }
+func (s punctual) Moment() int64 {
+	s.moment++
+	return s.moment
+}
+func (s punctual) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	if when.Moment == 0 {
+		return id.Run{}, id.ErrMoment
+	}
+	return s.stock.Mint(when, n, bulk)
+}
 
 // named makes what Declare takes from names and their kinds, in turns.
 func named(list ...any) (all []Declared) {
@@ -57,50 +101,161 @@ func named(list ...any) (all []Declared) {
 	return all
 }
 
-func newCatalog(t *testing.T) (*testbed, *orders, *Catalog) {
-	b, o := newTestbed(1, time.Second, generator.Katsubushi()), &orders{atOnce: 3}
+// newCatalog makes one whose lanes have an id at hand.
+func newCatalog(t *testing.T, refuse bool) (*testbed, *Catalog) {
+	b := newTestbed(1, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, math.MaxInt64)
-	c := NewCatalog(func() int64 { return b.now }, b.Issuer, false)
-	c.Declare(named("orders", o))
-	return b, o, c
+	return b, NewCatalog(func() int64 { return b.now }, b.Issuer, refuse)
 }
 
-func TestAKeyChoosesItsKind(t *testing.T) {
-	_, o, c := newCatalog(t)
-	h := c.Handler(5, nil)
-	if !slices.Equal(o.loops, []int{5}) {
-		t.Errorf("loops %v asked", o.loops)
+// A catalogBed is a Catalog with the kinds of a script, its loops and the requests that wait.
+type catalogBed struct {
+	*Catalog
+	t        *testing.T
+	lanes    *testbed
+	stocks   map[string]*stock
+	kinds    map[string]Kind
+	handlers map[int]*Handler
+	hangUp   func()
+	results  chan string
+}
+
+// stock makes a kind of a sort with some ids, of which it issues so many at once.
+func (b *catalogBed) stock(name, sort string, left, atOnce int, none string) {
+	s := &stock{left: left, atOnce: atOnce}
+	if none == "wait" {
+		s.none = id.ErrWait
+	} else if none != "" {
+		s.none = errors.New(none)
 	}
-	for _, key := range []string{"", "id", "order", "orders2", "ORDERS", "others", "orders" + strings.Repeat("x", 64)} {
-		if s := h.Source([]byte(key)); s != h.others || h.Named([]byte(key)) != nil {
-			t.Errorf("%q has %v", key, s)
+	b.stocks[name] = s
+	b.kinds[name] = map[string]Kind{"plain": s, "ranged": ranged{s}, "texted": texted{s},
+		"reporting": reporting{ranged{s}}, "punctual": punctual{ranged{s}}}[sort]
+}
+
+// is says what a source is.
+func (b *catalogBed) is(s id.Source) string {
+	switch s := s.(type) {
+	case nil:
+		return "none"
+	case *source:
+		return "lanes"
+	case *counted:
+		return "counted " + b.is(s.source)
+	case *countedText, *countedRange, reporting, *stock:
+		_, name, _ := strings.Cut(fmt.Sprintf("%T", s), ".")
+		return name
+	}
+	_, err := s.Mint(id.At(0), 1, false)
+	return fmt.Sprint("refused: ", err)
+}
+
+// batch asks as HTTP does.
+func (b *catalogBed) batch(ctx context.Context, key string, n int) string {
+	began := time.Now()
+	runs, err := b.Batch(ctx, []byte(key), n)
+	said := fmt.Sprintf("%s after %v:", key, time.Since(began))
+	for _, r := range runs {
+		if key == "" {
+			r.First = generator.Katsubushi().Decompose(r.First).Worker
 		}
+		said += fmt.Sprintf(" %d from %d", r.N, r.First)
 	}
-	for _, s := range []id.Source{h.Source([]byte("orders")), h.Named([]byte("orders"))} {
-		if c, ok := s.(*counted); !ok || c.source != id.Source(o) {
-			t.Errorf("orders has %v", s)
+	if err != nil {
+		said += fmt.Sprintf(" %v (%T)", err, err)
+	}
+	return said
+}
+
+func (b *catalogBed) counts(of func(*Name) uint64) string {
+	var said []string
+	for _, g := range b.Names() {
+		said = append(said, fmt.Sprint(g.Name, " ", of(g)))
+	}
+	return strings.Join(said, ", ")
+}
+
+// TestCatalog: testdata/catalog.txt has which kind answers for a key, and who counts what.
+func TestCatalog(t *testing.T) {
+	steps.Run(t, "testdata/catalog.txt", func(t *testing.T) steps.Calls {
+		b := &catalogBed{t: t, stocks: map[string]*stock{}, kinds: map[string]Kind{}, handlers: map[int]*Handler{},
+			results: make(chan string, 9)}
+		return steps.Calls{
+			"": func() (said string) {
+				for len(b.results) > 0 {
+					said += "- " + <-b.results + "\n"
+				}
+				return said
+			},
+			"catalog": func(refuse bool) { b.lanes, b.Catalog = newCatalog(t, refuse) },
+			"of":      func(kind string) { b.Catalog = NewCatalog(time.Now().UnixMilli, b.kinds[kind], false) },
+			"stock":   b.stock,
+			"put":     func(name string, n int) { b.stocks[name].left += n },
+			"spent":   func(name, none string) { b.stocks[name].none = errors.New(none) },
+			// rings while it is asked in vain
+			"rings": func(name string) { b.stocks[name].meanwhile = b.Wake },
+			"asked": func(name string) string {
+				s := b.stocks[name]
+				defer func() { s.asked = nil }()
+				return strings.Join(s.asked, ", ")
+			},
+			"declare": func(name, kind string) { b.Declare(named(name, b.kinds[kind])) },
+			"unsure": func(refuse bool, why string) {
+				var unsure error
+				if why != "" {
+					unsure = errors.New(why)
+				}
+				b.RefuseUnknown(refuse, unsure)
+			},
+			"handler": func(loop int) { b.handlers[loop] = b.Handler(loop, nil) },
+			"source":  func(loop int, key string) string { return b.is(b.handlers[loop].Source([]byte(key))) },
+			"named":   func(loop int, key string) string { return b.is(b.handlers[loop].Named([]byte(key))) },
+			"same": func(loop int, key, other string) bool {
+				return b.handlers[loop].Source([]byte(key)) == b.handlers[loop].Source([]byte(other))
+			},
+			"mint": func(loop int, key string, n int) (int, error) {
+				r, err := b.handlers[loop].Source([]byte(key)).Mint(id.At(0), n, false)
+				return r.N, err
+			},
+			"reserve": func(loop int, key string, n int) (int, error) {
+				r, err := b.handlers[loop].Named([]byte(key)).(id.Reserver).Reserve(id.At(0), n)
+				return r.N, err
+			},
+			"form":     func(key string) bool { return b.handlers[0].Named([]byte(key)).(id.Texter).Form() == id.ULID },
+			"declares": func(key string) bool { return b.Declares([]byte(key)) },
+			"batch":    func(key string, n int) string { return b.batch(t.Context(), key, n) },
+			"begin": func(key string, n int) {
+				ctx, cancel := context.WithCancel(t.Context())
+				b.hangUp = cancel
+				go func() { b.results <- b.batch(ctx, key, n) }()
+			},
+			"hang-up": func() { b.hangUp() },
+			"wake":    func() { b.Wake() },
+			"sleep":   time.Sleep,
+			"issued":  func() string { return b.counts((*Name).Issued) },
+			"refused": func() string { return b.counts((*Name).Refused) },
+			"seal":    func() { b.lanes.Seal(0) },
+			"ready":   func() error { return b.Ready() },
 		}
-	}
-	if _, ok := h.others.(*source); !ok {
-		t.Errorf("other keys have a %T", h.others)
-	}
+	})
 }
 
 // TestTheSieveLetsAllNamesPass: names of every length and with every first byte are found, also when
 // they were declared while the Handler was in use; and keys just beside them are not.
 func TestTheSieveLetsAllNamesPass(t *testing.T) {
 	const first = "ABCXYZabcxyz0189_.:{}-"
-	_, _, c := newCatalog(t)
+	_, c := newCatalog(t, false)
+	c.Declare(named("orders", new(stock)))
 	early := c.Handler(0, nil)
 	var all []string
 	for i := range kinds.MaxName {
 		all = append(all, string(first[i%len(first)])+strings.Repeat("n", i))
 	}
-	byName := map[string]*orders{}
+	byName := map[string]*stock{}
 	for half := range 2 {
 		var list []Declared
 		for i := half; i < len(all); i += 2 {
-			byName[all[i]] = new(orders)
+			byName[all[i]] = new(stock)
 			list = append(list, named(all[i], byName[all[i]])...)
 		}
 		c.Declare(list)
@@ -126,250 +281,11 @@ func TestTheSieveLetsAllNamesPass(t *testing.T) {
 	}
 }
 
-func TestUnknownKeysAreRefused(t *testing.T) {
-	b, o, _ := newCatalog(t)
-	for _, declared := range []bool{false, true} {
-		c := NewCatalog(func() int64 { return b.now }, b.Issuer, true)
-		h := c.Handler(0, nil)
-		if declared {
-			c.Declare(named("orders", o, "i2", o))
-		}
-		for _, key := range []string{"id", "0", "007", "12345678901234567890"} {
-			if h.Source([]byte(key)) != h.others {
-				t.Errorf("%q is not the default kind's", key)
-			}
-			if runs, err := c.Batch(t.Context(), []byte(key), 1); err != nil || len(runs) != 1 {
-				t.Errorf("%q: %v, %v", key, runs, err)
-			}
-		}
-		if _, err := c.Batch(t.Context(), nil, 1); err != nil {
-			t.Errorf("no key: %v", err)
-		}
-		long := strings.Repeat("k", 64)
-		for key, text := range map[string]string{
-			"order": "order", "ids": "ids", "ie": "ie", "1a": "1a", "\r\n": "\r\n", long: long, long + "1": long + "...",
-		} {
-			s := h.Source([]byte(key))
-			_, err := s.Mint(id.At(0), 1, false)
-			_, batch := c.Batch(t.Context(), []byte(key), 1)
-			if err != id.UnknownName(text) || batch != err || err.Error() != "no such generator: "+text ||
-				h.Named([]byte(key)) != nil {
-				t.Errorf("%q: %v, %v", key, err, batch)
-			}
-			if s != h.Source([]byte(key)) || s == h.Source([]byte("another")) {
-				t.Errorf("%q: the sources of equal keys differ, or those of different ones do not", key)
-			}
-		}
-		if declared != (h.Source([]byte("orders")) == h.Named([]byte("orders"))) ||
-			declared != (h.Named([]byte("i2")) != nil) {
-			t.Errorf("orders is declared: %v", declared)
-		}
-	}
-}
-
-// While nobody knows which names there are, what may be one gets a refusal that the client may repeat: a key that
-// nobody has declared would be the client's mistake.
-func TestKeysThatMayBeNames(t *testing.T) {
-	b, o, _ := newCatalog(t)
-	c := NewCatalog(func() int64 { return b.now }, b.Issuer, false)
-	h := c.Handler(0, nil)
-	c.Declare(named("orders", o))
-	away := errors.New("the store is away")
-	for _, unsure := range []error{away, nil} {
-		c.RefuseUnknown(true, unsure)
-		_, err := h.Source([]byte("items")).Mint(id.At(0), 1, false)
-		_, batch := c.Batch(t.Context(), []byte("items"), 1)
-		if want := cmp.Or[error](unsure, id.UnknownName("items")); err != want || batch != want {
-			t.Errorf("unsure is %v: %v, %v", unsure, err, batch)
-		}
-		counted, _ := h.Named([]byte("items")).(id.Reserver)
-		if declared := c.Declares([]byte("items")); (counted != nil) != (unsure != nil) || declared != (unsure != nil) {
-			t.Errorf("unsure is %v: increments ask %v, and it may be declared: %v", unsure, counted, declared)
-		}
-		if counted != nil {
-			if _, err := counted.Reserve(id.At(0), 1); err != unsure {
-				t.Errorf("an increment: %v", err)
-			}
-		}
-		if h.Named([]byte("7")) != nil || h.Source([]byte("7")) != h.others {
-			t.Error("a number may be a name")
-		}
-	}
-}
-
-func TestABatchIsAllOrNothing(t *testing.T) {
-	b, o, c := newCatalog(t)
-	runs, err := c.Batch(t.Context(), []byte("orders"), 5)
-	if want := []id.Run{{First: 0, Stride: 1, N: 3}, {First: 3, Stride: 1, N: 2}}; err != nil ||
-		!slices.Equal(runs, want) {
-		t.Fatalf("%v, %v", runs, err)
-	}
-	if _, err := c.Batch(t.Context(), []byte("orders"), 1); err != nil ||
-		!slices.Equal(o.asked, []bool{true, true, false}) {
-		t.Errorf("%v; bulk %v", err, o.asked)
-	}
-	if runs, err := c.Batch(t.Context(), []byte("orders"), 9); err != errSpent || runs != nil {
-		t.Errorf("%v, %v", runs, err)
-	}
-	if n := c.Names()[0].Issued(); n != 6 {
-		t.Errorf("%d orders counted", n)
-	}
-	total := 0
-	runs, err = c.Batch(t.Context(), nil, perTick+1) // more than a tick has, and bulk
-	for _, r := range runs {
-		total += r.N
-		if w := generator.Katsubushi().Decompose(r.First).Worker; w != 7 {
-			t.Errorf("worker id %d", w)
-		}
-	}
-	if err != nil || total != perTick+1 || b.slept != 0 {
-		t.Errorf("%d ids, %v, slept %v", total, err, b.slept)
-	}
-}
-
-// slow is a kind that has ids from time to time only.
-type slow struct {
-	mu    sync.Mutex
-	ready int // ids that it has now
-	asked int
-}
-
-func (s *slow) Source(int) id.Source { return s }
-func (s *slow) Ready(int64) error    { return nil }
-
-func (s *slow) Mint(_ id.When, n int, _ bool) (id.Run, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
-	if s.ready == 0 {
-		return id.Run{}, id.ErrWait
-	}
-	n = min(n, s.ready)
-	s.ready -= n
-	return id.Run{N: n}, nil
-}
-
-func (s *slow) put(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ready += n
-}
-
-func TestABatchWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _, c := newCatalog(t)
-		_ = b
-		s := new(slow)
-		c.Declare(named("slow", s))
-		type result struct {
-			runs []id.Run
-			err  error
-			took time.Duration
-		}
-		results := make(chan result, 4)
-		ask := func(ctx context.Context, n int) {
-			began := time.Now()
-			runs, err := c.Batch(ctx, []byte("slow"), n)
-			results <- result{runs, err, time.Since(began)}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		go ask(ctx, 1)
-		synctest.Wait()
-		cancel()
-		if r := <-results; !errors.Is(r.err, context.Canceled) || r.runs != nil || r.took != 0 {
-			t.Errorf("a request whose client is gone: %+v", r)
-		}
-
-		go ask(t.Context(), 3)
-		go ask(t.Context(), 3)
-		synctest.Wait()
-		s.put(6)
-		c.Wake()
-		for range 2 {
-			if r := <-results; r.err != nil || r.took != 0 {
-				t.Errorf("woken at once: %+v", r)
-			}
-		}
-		go ask(t.Context(), 3)
-		synctest.Wait()
-		s.put(2) // and nobody rings
-		time.Sleep(Patience + time.Millisecond)
-		c.Wake() // a needless one
-		synctest.Wait()
-		s.put(1)
-		c.Wake()
-		if r := <-results; r.err != nil || r.took != Patience+time.Millisecond || len(r.runs) != 2 {
-			t.Errorf("in two pieces, of which one was not rung for: %+v", r)
-		}
-		if n := c.Names()[1].Issued(); n != 9 {
-			t.Errorf("%d counted", n)
-		}
-	})
-}
-
-// TestNoWakeIsMissed: a Wake that comes between a Mint in vain and the wait for a Wake counts.
-func TestNoWakeIsMissed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, _, c := newCatalog(t)
-		s := &wakes{c: c}
-		c.Declare(named("wakes", s))
-		began := time.Now()
-		if _, err := c.Batch(t.Context(), []byte("wakes"), 1); err != nil || time.Since(began) != 0 {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-	})
-}
-
-// wakes rings while it is asked in vain for the first time.
-type wakes struct {
-	slow
-	c *Catalog
-}
-
-func (w *wakes) Source(int) id.Source { return w }
-
-func (w *wakes) Mint(when id.When, n int, bulk bool) (id.Run, error) {
-	run, err := w.slow.Mint(when, n, bulk)
-	if err != nil {
-		w.put(1)
-		w.c.Wake()
-	}
-	return run, err
-}
-
-func TestOnlyTheDefaultKindMakesACatalogReady(t *testing.T) {
-	b, o, c := newCatalog(t)
-	o.refuse = errSpent
-	if err := c.Ready(); err != nil {
-		t.Error(err)
-	}
-	b.Seal(0)
-	if err := c.Ready(); err == nil {
-		t.Error("ready without a lane")
-	}
-}
-
-// A ranged source is a Reserver, a texted one a Texter, a reporting kind counts by itself.
-type (
-	ranged    struct{ orders }
-	texted    struct{ orders }
-	reporting struct{ orders }
-)
-
-func (r *ranged) Source(int) id.Source                           { return r }
-func (r *ranged) Reserve(when id.When, n int) (id.Run, error)    { return id.Run{N: n}, r.refuse }
-func (r *texted) Source(int) id.Source                           { return r }
-func (r *texted) Form() id.Form                                  { return id.ULID }
-func (r *reporting) Source(int) id.Source                        { return r }
-func (r *reporting) Issued() uint64                              { return 77 }
-func (*reporting) Refused() uint64                               { return 5 }
-func (r *reporting) Figures(func(figure.Figure)) (c Condition)   { return c }
-func (r *reporting) Reserve(when id.When, n int) (id.Run, error) { return id.Run{N: n}, nil }
-
 // TestNamesAreNoted when they are asked for, in whichever way, and other keys are not: by a loop, and by a connection
 // apart.
 func TestNamesAreNoted(t *testing.T) {
-	_, _, c := newCatalog(t)
+	_, c := newCatalog(t, false)
+	c.Declare(named("orders", new(stock)))
 	h := c.Handler(0, nil)
 	own := new(latency.Asked)
 	one := h.Noting(own)
@@ -406,90 +322,9 @@ func TestNamesAreNoted(t *testing.T) {
 	}
 }
 
-func TestEveryIDIsCountedByItsName(t *testing.T) {
-	_, _, c := newCatalog(t)
-	shared := &orders{atOnce: 2}
-	r, x, own := &ranged{orders{atOnce: 1}}, &texted{orders{atOnce: 1}}, &reporting{orders{atOnce: 1}}
-	c.Handler(0, nil)
-	c.Declare(named("a", shared, "b", shared, "ranged", r, "texted", x, "own", own))
-	for loop := 1; loop < 4; loop++ {
-		h := c.Handler(loop, nil)
-		if h.Source([]byte("a")) == h.Source([]byte("b")) {
-			t.Error("two names cannot be told apart")
-		}
-		h.Source([]byte("a")).Mint(id.At(0), 5, true) // two each, until there are no more
-		h.Source([]byte("b")).Mint(id.At(0), 1, true)
-		h.Source([]byte("b")).Mint(id.At(0), 1, true)
-		h.Named([]byte("ranged")).(id.Reserver).Reserve(id.At(0), 100)
-		h.Named([]byte("ranged")).Mint(id.At(0), 1, true)
-		if s := h.Named([]byte("texted")).(id.Texter); s.Form() != id.ULID {
-			t.Error(s.Form())
-		}
-		h.Named([]byte("texted")).Mint(id.At(0), 1, false)
-		if h.Source([]byte("own")) != id.Source(own) {
-			t.Error("a Reporter's sources are wrapped")
-		}
-	}
-	r.refuse = errSpent
-	c.Handler(9, nil).Named([]byte("ranged")).(id.Reserver).Reserve(id.At(0), 100)
-	if _, ok := c.Handler(9, nil).Named([]byte("orders")).(id.Reserver); ok {
-		t.Error("orders can be reserved")
-	}
-	var got []string
-	for _, g := range c.Names() {
-		got = append(got, fmt.Sprint(g.Name, g.Issued()))
-	}
-	if want := []string{"orders0", "a6", "b4", "ranged303", "texted3", "own77"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if len(shared.loops) != 6 { // each Handler once, whatever the number of names
-		t.Errorf("sources were made for the loops %v", shared.loops)
-	}
-}
-
-// A refusing kind has one answer.
-type refusing struct {
-	texted
-	err error
-}
-
-func (r *refusing) Source(int) id.Source                    { return r }
-func (r *refusing) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, r.err }
-
-// TestEveryRefusalIsCountedByItsName: once for each request, however often it had to ask; whoever waits got none.
-func TestEveryRefusalIsCountedByItsName(t *testing.T) {
-	_, _, c := newCatalog(t)
-	shared, r, own := &orders{next: 10}, &ranged{orders{next: 10, refuse: errSpent}}, &reporting{orders{next: 10}}
-	x := &refusing{err: id.ErrWait}
-	c.Declare(named("a", shared, "b", shared, "ranged", r, "texted", x, "own", own))
-	for loop := range 2 {
-		h := c.Handler(loop, nil)
-		h.Source([]byte("a")).Mint(id.At(0), 5, true)
-		h.Named([]byte("ranged")).(id.Reserver).Reserve(id.At(0), 100)
-		h.Named([]byte("ranged")).Mint(id.At(0), 1, true)
-		h.Named([]byte("texted")).Mint(id.At(0), 1, false)
-		h.Named([]byte("own")).Mint(id.At(0), 1, false)
-	}
-	c.Batch(t.Context(), []byte("b"), 3)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Batch(ended, []byte("texted"), 1); err != context.Canceled {
-		t.Error(err)
-	}
-	x.err = errSpent
-	c.Batch(t.Context(), []byte("texted"), 1)
-	var got []string
-	for _, g := range c.Names() {
-		got = append(got, fmt.Sprint(g.Name, g.Refused()))
-	}
-	if want := []string{"orders0", "a2", "b1", "ranged4", "texted1", "own5"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
 // TestNamesAreDeclaredWhileSessionsLive is for the race detector: a name that a loop finds has a source.
 func TestNamesAreDeclaredWhileSessionsLive(t *testing.T) {
-	_, _, c := newCatalog(t)
+	_, c := newCatalog(t, false)
 	const all = 200
 	handlers := []*Handler{c.Handler(0, nil), c.Handler(1, nil)}
 	var sessions sync.WaitGroup
@@ -509,47 +344,8 @@ func TestNamesAreDeclaredWhileSessionsLive(t *testing.T) {
 		})
 	}
 	for n := range all {
-		c.Declare(named(fmt.Sprintf("name%d", n), new(orders)))
+		c.Declare(named(fmt.Sprintf("name%d", n), new(stock)))
 		c.Names()[n].Issued()
 	}
 	sessions.Wait()
-}
-
-// A kindly is a Kind of one source, which wants to know moments and waits at first.
-type kindly struct {
-	id.Reserver
-	clock   int64
-	moments []int64
-}
-
-func (k *kindly) Source(int) id.Source        { return k }
-func (k *kindly) Ready(int64) error           { return nil }
-func (k *kindly) Where() (id.Elsewhere, bool) { return id.Elsewhere{}, false }
-func (k *kindly) Moment() int64 {
-	k.clock++
-	return k.clock
-}
-func (k *kindly) Mint(when id.When, n int, _ bool) (id.Run, error) {
-	if when.Moment == 0 {
-		return id.Run{}, id.ErrMoment
-	}
-	if k.moments = append(k.moments, when.Moment); len(k.moments) < 3 || when.Redirect {
-		return id.Run{}, id.ErrWait
-	}
-	return id.Run{First: 1, Stride: 1, N: min(n, 2)}, nil
-}
-
-func TestBatchKeepsItsMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := &kindly{}
-		c := NewCatalog(time.Now().UnixMilli, k, false)
-		for range 2 {
-			if runs, err := c.Batch(t.Context(), nil, 4); err != nil || len(runs) != 2 {
-				t.Fatal(runs, err)
-			}
-		}
-		if want := []int64{1, 1, 1, 1, 2, 2}; !slices.Equal(k.moments, want) {
-			t.Errorf("asked at %d, want %d", k.moments, want)
-		}
-	})
 }
