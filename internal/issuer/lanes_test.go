@@ -194,7 +194,10 @@ func TestLanes(t *testing.T) {
 				return err
 			},
 			"late": func() bool { return b.Late() },
-			"kind": func(name string) error { _, err := b.kind(name); return err },
+			"kind": func(name string) error {
+				_, err := b.kind(name)
+				return err
+			},
 			"ready": func(name string) (string, error) {
 				k, err := b.kind(name)
 				return isReady(mustKind(b.t, k, err), b.now())

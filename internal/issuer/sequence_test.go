@@ -38,7 +38,8 @@ func newSequenceBed() *sequenceBed {
 
 // said returns who was called in a step.
 func (b *bells) said() (said []string) {
-	for what, n := range map[string]int64{"a block is asked for": b.rung.Swap(0), "all who wait are woken": b.woken.Swap(0)} {
+	rung, woken := b.rung.Swap(0), b.woken.Swap(0)
+	for what, n := range map[string]int64{"a block is asked for": rung, "all who wait are woken": woken} {
 		if n > 1 {
 			what += fmt.Sprintf(" %d times", n)
 		}
