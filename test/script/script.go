@@ -6,14 +6,16 @@
 //		the answer          what came of it, behind a tab
 //	until a command       it is done again and again until that is the answer
 //
-// With -update-scripts the answers are written: read the difference.
+// Several kinds of things may play one file, before whose sections "kinds: " stands with their names. Then
+// "== a name [file etcd]" is a section of some kinds, and "file etcd | the answer" a line of the answers of some.
+//
+// With -update-scripts the answers are written: read the difference. Use -p 1 where packages share a file.
 package script
 
 import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,61 +28,58 @@ var update = flag.Bool("update-scripts", false, "write what comes of the scripts
 // Do carries out one command, and returns what came of it, in any number of lines.
 type Do func(words []string) string
 
-var entries = regexp.MustCompile(`(?m)^(?:[^\t\n].*)?\n(?:\t.*\n)*`)
-
 // patience is how long an answer of until may take, which only what is broken does.
 const patience = time.Minute
 
 // Run plays a file. section sets each section up, and calls play once, or skips it.
 func Run(t *testing.T, path string, section func(t *testing.T, play func(Do))) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := strings.Split("\n"+string(text), "\n== ")
-	now := strings.TrimPrefix(parts[0], "\n")
-	for _, part := range parts[1:] {
-		name, body, _ := strings.Cut(part, "\n")
-		now += "\n== " + name + "\n"
-		played := body // by a section that is skipped
-		t.Run(name, func(t *testing.T) {
+	RunAs(t, path, "", section)
+}
+
+// RunAs plays the sections of a kind.
+func RunAs(t *testing.T, path, kind string, section func(t *testing.T, play func(Do))) {
+	t.Helper()
+	f := read(t, path)
+	for i, s := range f {
+		if i == 0 || kind != "" && !slices.Contains(s.kinds, kind) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
 			called := false
-			section(t, func(do Do) { called, played = true, strings.TrimSuffix(play(t, body+"\n", do), "\n") })
+			section(t, func(do Do) {
+				called = true
+				s.play(t, kind, do)
+			})
 			if !called {
 				t.Error("nobody played it")
 			}
 		})
-		now += played
 	}
 	if *update && !t.Failed() {
-		if err := os.WriteFile(path, []byte(strings.TrimRight(strings.TrimLeft(now, "\n"), "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, kind, f)
 	}
 }
 
-// play carries out commands, and returns them with their answers.
-func play(t *testing.T, text string, do Do) (now string) {
+// play carries out the commands of a section.
+func (s *section) play(t *testing.T, kind string, do Do) {
 	t.Helper()
-	for _, entry := range entries.FindAllString(text, -1) {
-		line, want, _ := strings.Cut(entry, "\n")
-		if line == "" || line[0] == '#' {
-			now += entry
+	for _, e := range s.entries {
+		if e.line == "" || e.line[0] == '#' {
 			continue
 		}
-		command, until := strings.CutPrefix(line, "until ")
+		want := e.of(kind)
+		command, until := strings.CutPrefix(e.line, "until ")
 		got, began := answer(do, command), time.Now()
-		for until && got != want && time.Since(began) < patience && !(*update && time.Since(began) > patience/2) {
+		for until && !slices.Equal(got, want) && time.Since(began) < patience &&
+			!(*update && time.Since(began) > patience/2) {
 			time.Sleep(10 * time.Millisecond)
 			got = answer(do, command)
 		}
-		if got != want && !*update {
-			t.Errorf("%s\n%s  want\n%s", line, got, want)
+		if e.played, e.got = true, got; !slices.Equal(got, want) && !*update {
+			t.Errorf("%s\n\t%s\n  want\n\t%s", e.line, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 		}
-		now += line + "\n" + got
 	}
-	return now
 }
 
 var logged = regexp.MustCompile(`level=(\w+) (msg=.*)`)
@@ -98,10 +97,10 @@ func Logged(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func answer(do Do, command string) (lines string) {
+func answer(do Do, command string) (lines []string) {
 	for line := range strings.Lines(do(strings.Fields(command))) {
 		if line = strings.TrimRight(line, "\n"); line != "" {
-			lines += fmt.Sprintf("\t%s\n", line)
+			lines = append(lines, line)
 		}
 	}
 	return lines
