@@ -53,23 +53,18 @@ func (c countedConn) CheckNamedValue(v *driver.NamedValue) error {
 
 func TestAnswers(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
-		kind := map[byte]string{'p': "postgresql", 'm': "mariadb"}[db.url[0]]
-		t.Run("ours", func(t *testing.T) { answers(t, db, kind, db.table(t)) })
-		t.Run("Leaf's", func(t *testing.T) { answers(t, db, kind+"-leaf", db.leafTable(t, "")) })
+		t.Run("ours", func(t *testing.T) { answers(t, db, db.kind, db.table(t)) })
+		t.Run("Leaf's", func(t *testing.T) { answers(t, db, db.kind+"-leaf", db.leafTable(t, "")) })
 	})
 }
 
 func answers(t *testing.T, db database, kind, url string) {
 	var n atomic.Int64
 	leaf := strings.HasSuffix(kind, "leaf")
-	opened := func(url string, operator bool) *Store {
-		s, err := Open(Config{URL: url, Lax: true, Operator: operator})
-		if err != nil {
-			t.Fatal(err)
-		}
+	counted := func(url string, operator bool) *Store {
+		s := opened(t, Config{URL: url, Lax: true, Operator: operator})
 		s.d.db.Close()
 		s.d.db = databasesql.OpenDB(statementCount{connector{s.d.t, ""}, &n})
-		t.Cleanup(func() { s.Close() })
 		return s
 	}
 	d := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: 10_001, Batch: 7}
@@ -105,17 +100,10 @@ func answers(t *testing.T, db database, kind, url string) {
 	subject := countertest.Subject{
 		Kind: kind, Definition: d, Wrong: wrong, Record: record, Put: put,
 		Words: map[string]string{table: "TABLE", db.Socket: "SOCKET"},
-		Open:  func(operator bool) any { return opened(url, operator) },
+		Open:  func(operator bool) any { return counted(url, operator) },
 		Calls: func() string { return fmt.Sprint("statements ", n.Swap(0)) },
-		More: func(say func(string, any, error)) {
-			if leaf {
-				moreOfLeaf(t, db, say, url, opened)
-				return
-			}
-			more(t, db, say, url, opened)
-		},
 		Down: func() any {
-			return opened(strings.Replace(url, db.Socket, "/nowhere"+strings.TrimPrefix(db.Socket, db.Dir), 1), true)
+			return counted(strings.Replace(url, db.Socket, "/nowhere"+strings.TrimPrefix(db.Socket, db.Dir), 1), true)
 		},
 	}
 	if leaf {
@@ -127,7 +115,7 @@ func answers(t *testing.T, db database, kind, url string) {
 			"floor_value = next_value + 1"} {
 			subject.Bad[what] = set(what)
 		}
-		s := opened(url, true)
+		s := counted(url, true)
 		if _, err := s.List(bg); err != nil {
 			t.Fatal(err)
 		}
@@ -138,64 +126,4 @@ func answers(t *testing.T, db database, kind, url string) {
 		subject.Words[history] = "HISTORY"
 	}
 	countertest.Answers(t, subject)
-}
-
-// more is what only databases have: tables and servers that cannot be used.
-func more(t *testing.T, db database, say func(string, any, error), url string, opened func(string, bool) *Store) {
-	list := func(what, url string) error {
-		_, err := opened(url, true).List(bg)
-		say(what, "", err)
-		return err
-	}
-	other := strings.Replace(url, "table=", "table=no_", 1)
-	_, statement, _ := strings.Cut(list("no table", other).Error(), "This makes it:\n")
-	list("our table taken for Leaf's", strings.Replace(url, "?", "?layout=leaf&", 1))
-	s, err := Open(Config{URL: url})
-	if err == nil {
-		defer s.Close()
-		_, err = s.List(bg)
-	}
-	say("a server that does not sync", "", err)
-	db.Do(t, statement)
-	list("a table as the error says", other)
-	list("no database", strings.Replace(url, "?socket", "_none?socket", 1))
-	alter := func(what string) { db.Do(t, "ALTER TABLE "+nameOf(other)+" "+what) }
-	alter("DROP COLUMN token")
-	list("a column is missing", other)
-	alter("ADD token varchar(64)")
-	alter(map[byte]string{'p': "SET UNLOGGED", 'm': "ENGINE=MyISAM"}[db.url[0]])
-	_, err = opened(other, true).Define(bg, counter.Sequence("orders"))
-	say("a table that does not survive a crash", "", err)
-}
-
-// moreOfLeaf is what the rows of Leaf's table allow, and what they do not.
-func moreOfLeaf(t *testing.T, db database, say func(string, any, error), url string, opened func(string, bool) *Store) {
-	daemon := opened(url, false)
-	define := func(what string, s *Store, d counter.Definition) {
-		r, err := s.Define(bg, d)
-		if err != nil {
-			say("Leaf's table: "+what, "", err)
-			return
-		}
-		say("Leaf's table: "+what, fmt.Sprint(r.Start, " ", r.Next, " ", r.Batch, " ", r.Same(d)), nil)
-	}
-	d := counter.Sequence("items")
-	define("define by a daemon", daemon, d)
-	_, err := opened(strings.Replace(url, "layout=leaf&", "", 1), true).List(bg)
-	say("Leaf's table taken for ours", "", err)
-	_, err = opened(strings.Replace(url, "table=", "table=no_", 1), true).List(bg)
-	say("no table of Leaf's", "", err)
-	made, odd, short := d, d, d
-	made.Start, made.Batch = 700, 50
-	define("a start and a batch", opened(url, true), made)
-	row := db.Do(t, "SELECT concat_ws(' ', max_id, step) FROM "+nameOf(url)+" WHERE biz_tag = 'items'")
-	say("Leaf's table: its row", row, nil)
-	odd.Step, short.Max = 2, 1000
-	for what, other := range map[string]counter.Definition{"another step": odd, "an end": short} {
-		define("daemons that want "+what, daemon, other)
-	}
-	for _, start := range []uint64{1, 700, 701} {
-		d.Start = start
-		define(fmt.Sprint("daemons that want the start ", start), daemon, d)
-	}
 }

@@ -50,7 +50,8 @@ type client interface {
 // Answers compares everything that a store can answer, the records that it writes and its calls to the server
 // with testdata. It leaves the subject without a server.
 func Answers(t *testing.T, s Subject) {
-	a := &answers{t: t, s: s, tokens: map[string]int{}, said: map[string]string{}}
+	a := &answers{t: t, s: s, stage: NewStage(t), said: map[string]string{}}
+	a.stage.Words = s.Words
 	a.life()
 	a.ends()
 	a.faults()
@@ -67,7 +68,7 @@ func Answers(t *testing.T, s Subject) {
 type answers struct {
 	t      *testing.T
 	s      Subject
-	tokens map[string]int
+	stage  *Stage
 	record string   // that was said last
 	down   bool     // there is no server
 	late   []string // steps that took so long that other calls may have been due
@@ -84,9 +85,7 @@ func (a *answers) open(operator bool) client {
 func (a *answers) err(_ any, err error) error { return err }
 
 var (
-	random = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
 	filler = regexp.MustCompile(`\n{9,}`)
-	column = regexp.MustCompile(`at column \d+`) // of a statement, so it depends on how long the table's name is
 	kinds  = map[string]error{
 		"unknown": counter.ErrUnknown, "ended": counter.ErrEnded, "retired": counter.ErrRetired,
 		"foreign": counter.ErrForeign, "damaged": counter.ErrDamaged, "unusable": counter.ErrUnusable,
@@ -121,19 +120,8 @@ func Said(answer any, err error) string {
 }
 
 func (a *answers) text(answer any, err error) string {
-	text := Said(answer, err)
-	longest := func(x, y string) int { return cmp.Or(len(y)-len(x), cmp.Compare(x, y)) } // one may hold another
-	for _, from := range slices.SortedFunc(maps.Keys(a.s.Words), longest) {
-		text = strings.ReplaceAll(text, from, a.s.Words[from])
-	}
-	text = random.ReplaceAllStringFunc(text, func(token string) string {
-		if a.tokens[token] == 0 {
-			a.tokens[token] = len(a.tokens) + 1
-		}
-		return fmt.Sprint("TOKEN", a.tokens[token])
-	})
+	text := a.stage.Constant(Said(answer, err))
 	text = filler.ReplaceAllStringFunc(text, func(lines string) string { return fmt.Sprintf("\n(and %d)", len(lines)-1) })
-	text = column.ReplaceAllString(text, "at column N")
 	return strings.NewReplacer("\n", `\n`, "\x00", `\0`).Replace(text)
 }
 

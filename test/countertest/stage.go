@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,7 @@ import (
 //
 //	a define orders [start=5 step=2 offset=1 max=100 batch=7 rate=5 strict refuse node=3 layout=twitter]
 //	a reserve orders 10
+//	a takes orders 10       the same; it does not say which, but no value may have been granted before
 //	a return orders 5 [2]   values from 5 on, of the newest block of the script, or the one that was granted 2 before
 //	a return 5 orders items  of both at once
 //	a raise orders 100, a retire orders, a revive orders 100
@@ -31,7 +34,10 @@ type Stage struct {
 	Stores map[string]any // counter.Store and mostly counter.Admin, by name
 	Cancel func()
 	New    func(name string) counter.Definition // what a define without options says
+	Full   bool                                 // answers have definitions
+	Words  map[string]string                    // texts that differ from run to run, and what stands for them
 
+	tokens map[string]int             // in the order in which Constant saw them
 	blocks map[string][]counter.Block // that were granted, by sequence
 	since  map[string]string          // by store: see counter.Store.Changes
 }
@@ -39,7 +45,27 @@ type Stage struct {
 // NewStage makes a Stage without stores.
 func NewStage(t testing.TB) *Stage {
 	return &Stage{T: t, Stores: map[string]any{}, New: counter.Sequence, blocks: map[string][]counter.Block{},
-		since: map[string]string{}}
+		since: map[string]string{}, Words: map[string]string{}, tokens: map[string]int{}}
+}
+
+var (
+	random = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
+	column = regexp.MustCompile(`at column \d+`) // of a statement, so it depends on how long the table's name is
+)
+
+// Constant is an answer without what differs from run to run.
+func (s *Stage) Constant(text string) string {
+	longest := func(x, y string) int { return cmp.Or(len(y)-len(x), cmp.Compare(x, y)) } // one may hold another
+	for _, from := range slices.SortedFunc(maps.Keys(s.Words), longest) {
+		text = strings.ReplaceAll(text, from, s.Words[from])
+	}
+	text = random.ReplaceAllStringFunc(text, func(token string) string {
+		if s.tokens[token] == 0 {
+			s.tokens[token] = len(s.tokens) + 1
+		}
+		return fmt.Sprint("TOKEN", s.tokens[token])
+	})
+	return column.ReplaceAllString(text, "at column N")
 }
 
 // Do carries out a call.
@@ -57,8 +83,10 @@ func (s *Stage) Do(words []string) string {
 		}
 		now, list, err := store.(counter.Store).Changes(ctx, since)
 		was := map[bool]string{true: "unchanged"}[now == since && err == nil]
-		s.since[of] = now
-		return strings.TrimSpace(was + "\n" + Said(listed(list), err))
+		if err == nil {
+			s.since[of] = now
+		}
+		return strings.TrimSpace(was + "\n" + Said(s.listed(list), err))
 	}
 	if said, ok := s.toStore(ctx, words, store.(counter.Store)); ok {
 		return said
@@ -122,10 +150,21 @@ func (s *Stage) toStore(ctx context.Context, words []string, store counter.Store
 	switch words[0] {
 	case "define":
 		r, err := store.Define(ctx, s.Definition(words[1:]))
-		return brief(r, err), true
+		return s.brief(r, err), true
 	case "reserve":
 		b, err := store.Reserve(ctx, name, s.number(words[2]))
 		return s.granted(name, b, err), true
+	case "takes":
+		b, err := store.Reserve(ctx, name, s.number(words[2]))
+		for _, old := range s.blocks[name] {
+			if err == nil && b.Lo <= old.Hi && old.Lo <= b.Hi {
+				s.T.Errorf("granted %+v, and %+v before", b, old)
+			}
+		}
+		if said := s.granted(name, b, err); err != nil {
+			return said, true
+		}
+		return "ok", true
 	case "advance":
 		span := counter.Span{From: s.number(words[2]), To: s.number(words[3]), Need: 1, Term: words[4]}
 		b, err := store.(counter.Timekeeper).Advance(ctx, name, span)
@@ -178,16 +217,16 @@ func (s *Stage) Granted(name string, before int) counter.Block {
 func (s *Stage) toAdmin(ctx context.Context, words []string, admin counter.Admin) string {
 	switch words[0] {
 	case "raise":
-		return brief(admin.Raise(ctx, words[1], s.number(words[2])))
+		return s.brief(admin.Raise(ctx, words[1], s.number(words[2])))
 	case "retire":
-		return brief(admin.Retire(ctx, words[1]))
+		return s.brief(admin.Retire(ctx, words[1]))
 	case "revive":
-		return brief(admin.Revive(ctx, s.Definition(words[1:2]), s.number(words[2])))
+		return s.brief(admin.Revive(ctx, s.Definition(words[1:2]), s.number(words[2])))
 	case "show":
-		return brief(admin.Show(ctx, words[1]))
+		return s.brief(admin.Show(ctx, words[1]))
 	case "list":
 		list, err := admin.List(ctx)
-		return Said(listed(list), err)
+		return Said(s.listed(list), err)
 	case "behind":
 		list, err := admin.Behind(ctx)
 		var names []string
@@ -205,7 +244,10 @@ func (s *Stage) toAdmin(ctx context.Context, words []string, admin counter.Admin
 }
 
 // brief is what changes in a record.
-func brief(r counter.Record, err error) string {
+func (s *Stage) brief(r counter.Record, err error) string {
+	if s.Full {
+		return Said(shown(r), err)
+	}
 	text := ""
 	if r.Name != "" {
 		text = fmt.Sprintf("next=%d floor=%d", r.Next, r.Floor)
@@ -216,10 +258,10 @@ func brief(r counter.Record, err error) string {
 	return Said(text, err)
 }
 
-func listed(list []counter.Record) string {
+func (s *Stage) listed(list []counter.Record) string {
 	var lines []string
 	for _, r := range list {
-		lines = append(lines, r.Name+": "+brief(r, r.Fault))
+		lines = append(lines, r.Name+": "+s.brief(r, r.Fault))
 	}
 	return cmp.Or(strings.Join(lines, "\n"), "none")
 }
