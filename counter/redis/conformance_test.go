@@ -8,6 +8,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
 func TestConformance(t *testing.T) {
 	s := redistest.Start(t, durable...)
 	for name, refuse := range map[string]bool{"line": false, "refuse": true} {
