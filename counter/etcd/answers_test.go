@@ -93,37 +93,6 @@ func answers(t *testing.T, kind string) {
 			calls = all
 			return strings.Join(list, ", ")
 		},
-		More: func(say func(string, any, error)) {
-			s := open(t, url, patient)
-			if !d.Strict {
-				_, err := s.Within(fence).Reserve(bg, "orders", 1)
-				say("within a term", "", err)
-				m.Put("/katsubushi/copy/seq/orders", record())
-				_, err = open(t, "etcd://"+m.Addr()+"?ns=copy", patient).Reserve(bg, "orders", 1)
-				say("copied from another namespace", "", err)
-				old := root + "daemons/old"
-				m.Put(old, "1000 host/1 ")
-				_, err = s.Behind(bg)
-				say("the note of a daemon that was silent for a day", m.Get(old), err)
-				return
-			}
-			put("")
-			if _, err := s.Define(bg, d); err != nil {
-				t.Fatal(err)
-			}
-			_, err := s.Reserve(bg, "orders", 1)
-			say("outside of a term", "", err)
-			_, err = s.Within(fence).Reserve(bg, "items", 1)
-			say("of another group", "", err)
-			over := fence
-			over.Fence--
-			within := s.Within(over)
-			for i := range 2 {
-				_, err = within.Reserve(bg, "orders", 1)
-				say(fmt.Sprint("deposed: reserve ", i), "", err)
-				say(fmt.Sprint("deposed: return ", i), "", within.Return(bg, "orders", counter.Block{Lo: 1, Hi: 1}, 1))
-			}
-		},
 		Down: func() any {
 			m.Kill()
 			return open(t, url, time.Second)

@@ -40,7 +40,7 @@ import (
 //	a watches             a saw is what it saw next, and a watched how it ended
 //	a texts users
 //	a edit users ann 1 [while 5]   the new text, "-" for none, "no" for an error; and the one that another daemon writes
-//	m etcdctl WORDS       m puts KEY TEXT, m gets KEY: below /katsubushi/shop/
+//	m etcdctl WORDS       m puts KEY TEXT, m gets KEY, m copies KEY TO: below /katsubushi/shop/
 //	m fills, m compacts   takes room, and gives it back, with all that was written before
 //	m kills, m launches, m restores n   the last from a snapshot of n, as another cluster
 func TestScripts(t *testing.T) {
@@ -156,6 +156,8 @@ func (f *fleet) server(s *etcdtest.Member, what string, words []string) string {
 		s.Put(key, strings.Join(words[1:], " "))
 	case "gets":
 		return s.Get(key)
+	case "copies":
+		s.Put("/katsubushi/shop/"+words[1], s.Get(key))
 	case "fills":
 		_, err := s.Client().Put(bg, "big", strings.Repeat("x", 50_000))
 		return fmt.Sprint(err)
