@@ -53,7 +53,7 @@ func answers(t *testing.T, kind string) {
 	fence := leader.Term{Group: group, Fence: now.Leaders[group].Revision, Number: 1}
 	put := func(text string) {
 		if text == "" {
-			m.Control("del", key)
+			m.Control("del", "--prefix", root+"seq/")
 			return
 		}
 		m.Put(key, text)
@@ -75,13 +75,13 @@ func answers(t *testing.T, kind string) {
 			}
 			return s
 		},
-		Damage: func() { put(`{"version":1,"next":5}`) },
-		Spoil:  func() { put(`{"version":2}`) },
-		Bad: map[string]func(){
+		Break: map[string]func(){
+			"damaged":             func() { put(`{"version":1,"next":5}`) },
+			"spoilt":              func() { put(`{"version":2}`) },
+			"copied":              func() { put(strings.Replace(record(), cluster, "1234567890abcdef", 1)) },
 			"of another sequence": func() { put(strings.ReplaceAll(record(), "orders", "items")) },
 			"floor above next":    func() { put(strings.Replace(record(), `"floor":0`, `"floor":99`, 1)) },
 		},
-		Copy: func() { put(strings.Replace(record(), cluster, "1234567890abcdef", 1)) },
 		Calls: func() string {
 			all := m.Calls()
 			var list []string

@@ -263,20 +263,24 @@ func answers(t *testing.T, kind string, births bool) {
 		},
 		Put: func(text string) {
 			if f.edit = nil; text == "" {
+				tokens = 0
 				f.db.Forget("orders")
+				f.db.Forget("{orders}too")
 				return
 			}
 			f.db.Put(was[text])
 		},
-		Damage: func() { f.db.Damage("orders") },
-		Spoil:  func() { f.db.Spoil("orders", counter.ErrUnusable) },
-		Copy: func() {
-			copied := read().Plain().Token
-			f.edit = func(found *ledger.Found) {
-				if found.Entry != nil && found.Entry.Plain().Token == copied {
-					found.Foreign = "copied {NAME} from {AT}, next {NEXT}, granted {GRANTED}, least {LEAST}"
+		Break: map[string]func(){
+			"damaged": func() { f.db.Damage("orders") },
+			"spoilt":  func() { f.db.Spoil("orders", counter.ErrUnusable) },
+			"copied": func() {
+				copied := read().Plain().Token
+				f.edit = func(found *ledger.Found) {
+					if found.Entry != nil && found.Entry.Plain().Token == copied {
+						found.Foreign = "copied {NAME} from {AT}, next {NEXT}, granted {GRANTED}, least {LEAST}"
+					}
 				}
-			}
+			},
 		},
 		Calls: func() string {
 			loads, swaps := f.calls["load"], 0

@@ -46,28 +46,26 @@ func answers(t *testing.T, kind string, replicas int) {
 	record := func() string { return fmt.Sprint(r.Do("HGET", key, "=orders")) }
 	put := func(text string) {
 		if text == "" {
-			r.Do("HDEL", key, "=orders")
+			r.Do("HDEL", key, "=orders", "={orders}too")
 			return
 		}
 		r.Do("HSET", key, "=orders", text)
 	}
-	both := d
-	both.Rate, both.RefuseLoss = 5, true
 	calls := map[string]int{}
 	countertest.Answers(t, countertest.Subject{
-		Kind: kind, Definition: d, Wrong: []counter.Definition{both}, Record: record, Put: put, Words: words,
+		Kind: kind, Definition: d, Record: record, Put: put, Words: words,
 		Open: func(operator bool) any {
 			c := c
 			c.Operator = operator
 			return opened(c)
 		},
-		Damage: func() { put("1 name=orders start=1") },
-		Spoil:  func() { put("2 name=orders") },
-		Bad: map[string]func(){
+		Break: map[string]func(){
+			"damaged":             func() { put("1 name=orders start=1") },
+			"spoilt":              func() { put("2 name=orders") },
+			"copied":              func() { put(strings.Replace(record(), r.Info("run_id"), strings.Repeat("1", 40), 1)) },
 			"of another sequence": func() { put(strings.Replace(record(), "name=orders", "name=items", 1)) },
 			"empty":               func() { r.Do("HSET", key, "=orders", "") },
 		},
-		Copy: func() { put(strings.Replace(record(), r.Info("run_id"), strings.Repeat("1", 40), 1)) },
 		Calls: func() string {
 			var list []string
 			for _, m := range commands.FindAllStringSubmatch(fmt.Sprint(r.Do("INFO", "commandstats")), -1) {

@@ -74,21 +74,13 @@ func answers(t *testing.T, db database, kind, url string) {
 		d.Batch = 7
 		columns = []string{"biz_tag", "max_id", "step"}
 	}
-	strict, rate, refuse := d, d, d
-	strict.Strict, rate.Rate, refuse.RefuseLoss = true, 5, true
-	wrong := []counter.Definition{strict, rate, refuse}
-	if leaf {
-		odd, short := d, d
-		odd.Step, short.Max = 2, 1000
-		wrong = append(wrong, odd, short)
-	}
 	table := nameOf(url)
 	record := func() string {
 		return db.Do(t, fmt.Sprintf("SELECT concat_ws(',', %s) FROM %s WHERE %s = 'orders'", strings.Join(columns, ", "),
 			table, columns[0]))
 	}
 	put := func(text string) {
-		db.Do(t, fmt.Sprintf("DELETE FROM %s WHERE %s = 'orders'", table, columns[0]))
+		db.Do(t, "DELETE FROM "+table)
 		if text != "" {
 			values := strings.ReplaceAll(text, ",", "','")
 			db.Do(t, fmt.Sprintf("INSERT INTO %s (%s) VALUES ('%s')", table, strings.Join(columns, ", "), values))
@@ -98,8 +90,8 @@ func answers(t *testing.T, db database, kind, url string) {
 		return func() { db.Do(t, fmt.Sprintf("UPDATE %s SET %s WHERE %s = 'orders'", table, what, columns[0])) }
 	}
 	subject := countertest.Subject{
-		Kind: kind, Definition: d, Wrong: wrong, Record: record, Put: put,
-		Words: map[string]string{table: "TABLE", db.Socket: "SOCKET"},
+		Kind: kind, Definition: d, Record: record, Put: put,
+		Break: map[string]func(){}, Words: map[string]string{table: "TABLE", db.Socket: "SOCKET"},
 		Open:  func(operator bool) any { return counted(url, operator) },
 		Calls: func() string { return fmt.Sprint("statements ", n.Swap(0)) },
 		Down: func() any {
@@ -107,13 +99,12 @@ func answers(t *testing.T, db database, kind, url string) {
 		},
 	}
 	if leaf {
-		subject.Copy = set("max_id = -1")
+		subject.Break["copied"] = set("max_id = -1")
 	} else {
-		subject.Damage, subject.Copy = set("next_value = 4"), set("history = 'another'")
-		subject.Bad = map[string]func(){}
+		subject.Break["damaged"], subject.Break["copied"] = set("next_value = 4"), set("history = 'another'")
 		for _, what := range []string{"next_value = -5", "max_value = 20000000000000000000", "token = ''",
 			"floor_value = next_value + 1"} {
-			subject.Bad[what] = set(what)
+			subject.Break[what] = set(what)
 		}
 		s := counted(url, true)
 		if _, err := s.List(bg); err != nil {

@@ -4,7 +4,6 @@ package countertest
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ var process = regexp.MustCompile(`\S+/\d+`)
 
 // play plays a script of a daemon a and an operator b; PROCESS is this one.
 func play(t *testing.T, name string, newOpen func(t *testing.T) Open, definition func(name string) counter.Definition) {
-	script.Run(t, filepath.Join(root(t), "test/countertest/testdata", name+".script"),
+	script.Run(t, path(t, name),
 		func(t *testing.T, play func(script.Do)) {
 			s, open := NewStage(t), newOpen(t)
 			s.New = definition

@@ -22,7 +22,7 @@ import (
 //	a takes orders 10       the same; it does not say which, but no value may have been granted before
 //	a return orders 5 [2]   values from 5 on, of the newest block of the script, or the one that was granted 2 before
 //	a return 5 orders items  of both at once
-//	a raise orders 100, a retire orders, a revive orders 100
+//	a raise orders 100, a retire orders, a revive orders 100 [offset=3 ...]
 //	a advance orders 100 200 TERM
 //	a show orders, a list, a changes [again], a behind, a close
 //	                        again = as if nothing was known
@@ -68,8 +68,11 @@ func (s *Stage) Constant(text string) string {
 	return column.ReplaceAllString(text, "at column N")
 }
 
-// Do carries out a call.
+// Do carries out a call. The word ” is empty.
 func (s *Stage) Do(words []string) string {
+	for i, word := range words {
+		words[i] = strings.TrimPrefix(word, "''")
+	}
 	of := words[0]
 	store, ok := s.Stores[of]
 	if !ok {
@@ -221,7 +224,7 @@ func (s *Stage) toAdmin(ctx context.Context, words []string, admin counter.Admin
 	case "retire":
 		return s.brief(admin.Retire(ctx, words[1]))
 	case "revive":
-		return s.brief(admin.Revive(ctx, s.Definition(words[1:2]), s.number(words[2])))
+		return s.brief(admin.Revive(ctx, s.Definition(append(words[1:2:2], words[3:]...)), s.number(words[2])))
 	case "show":
 		return s.brief(admin.Show(ctx, words[1]))
 	case "list":
