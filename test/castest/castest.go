@@ -24,7 +24,7 @@ type Place func(t testing.TB) cas.Driver
 func Run(t *testing.T, fresh func(t testing.TB) Place) {
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, Place)
+		run  func(*attempt)
 	}{
 		{"nothing is there at first", testEmpty},
 		{"names of connections", testNames},
@@ -41,13 +41,13 @@ func Run(t *testing.T, fresh func(t testing.TB) Place) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.run(t, fresh(t))
+			try(t, fresh, test.run)
 		})
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("the same as in memory, seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			testSame(t, fresh(t), seed)
+			try(t, fresh, func(t *attempt) { testSame(t, seed) })
 		})
 	}
 }
@@ -63,8 +63,16 @@ const patience = time.Minute
 // A side is a daemon's driver and its connection.
 type side struct {
 	cas.Driver
-	t    testing.TB
-	conn string
+	t      testing.TB
+	conn   string
+	begun  string // the session that there was with the connection
+	closed bool
+}
+
+// Close implements cas.Driver.
+func (s *side) Close() error {
+	s.closed = true
+	return s.Driver.Close()
 }
 
 func (p Place) open(t testing.TB) *side {
@@ -87,6 +95,18 @@ func (s *side) connect() {
 	if s.conn, err = s.Connect(ctx); err != nil {
 		s.t.Fatalf("Connect: %v", err)
 	}
+	s.begun = s.session()
+}
+
+func (s *side) session() string {
+	s.t.Helper()
+	ctx, cancel := within()
+	defer cancel()
+	a, err := s.Commit(ctx, s.conn, pool.Change{})
+	if err != nil {
+		return ""
+	}
+	return a.Session
 }
 
 func (s *side) load() pool.View {
@@ -154,8 +174,8 @@ func same(a, b pool.View) bool {
 	return a.Meta == b.Meta && equal(a.Records, b.Records) && equal(a.Present, b.Present)
 }
 
-func testEmpty(t *testing.T, p Place) {
-	s := p.open(t)
+func testEmpty(t *attempt) {
+	s := t.open()
 	if v := s.load(); v.Meta != "" || len(v.Records) > 0 || len(v.Present) > 0 {
 		t.Errorf("%+v", v)
 	}
@@ -179,10 +199,10 @@ func testEmpty(t *testing.T, p Place) {
 	})
 }
 
-func testNames(t *testing.T, p Place) {
+func testNames(t *attempt) {
 	had := map[string]bool{}
 	for range 3 {
-		s := p.open(t)
+		s := t.open()
 		first := s.conn
 		s.connect()
 		const allowed = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ."
@@ -193,8 +213,8 @@ func testNames(t *testing.T, p Place) {
 	}
 }
 
-func testMost(t *testing.T, p Place) {
-	s := p.open(t)
+func testMost(t *attempt) {
+	s := t.open()
 	create := pool.Change{Fresh: true, SetMeta: "meta", If: map[uint64]string{}, Set: map[uint64]string{}}
 	change := pool.Change{IfMeta: "meta", SetMeta: "another", If: map[uint64]string{}, Set: map[uint64]string{}}
 	for i := range uint64(cas.MaxRecords) {
@@ -217,8 +237,8 @@ func testMost(t *testing.T, p Place) {
 	}
 }
 
-func testTexts(t *testing.T, p Place) {
-	s := p.open(t)
+func testTexts(t *attempt) {
+	s := t.open()
 	for i, text := range []string{" ", "%20", "a b", "1 0 0 - -", strings.Repeat("é", 150), "\"'\\`{}", "1\n2"} {
 		w := uint64(i)
 		if a := s.commit(pool.Change{If: map[uint64]string{w: ""}, Set: map[uint64]string{w: text}}); !a.Done {
@@ -238,8 +258,8 @@ func testTexts(t *testing.T, p Place) {
 }
 
 // A hand may empty a key. It can be read and written over; "" is only for a key that is not there.
-func testBlank(t *testing.T, p Place) {
-	s := p.open(t)
+func testBlank(t *attempt) {
+	s := t.open()
 	empty := map[uint64]string{7: ""}
 	if a := s.commit(pool.Change{Fresh: true, SetMeta: "m", If: empty, Set: empty}); !a.Done {
 		t.Fatalf("%+v", a)
@@ -257,8 +277,8 @@ func testBlank(t *testing.T, p Place) {
 	}
 }
 
-func testConnection(t *testing.T, p Place) {
-	s := p.open(t)
+func testConnection(t *attempt) {
+	s := t.open()
 	ctx, cancel := within()
 	defer cancel()
 	for _, conn := range []string{"", "another.1", s.conn + "1"} {
@@ -278,8 +298,8 @@ func testConnection(t *testing.T, p Place) {
 	}
 }
 
-func testSessions(t *testing.T, p Place) {
-	a, b := p.open(t), p.open(t)
+func testSessions(t *attempt) {
+	a, b := t.open(), t.open()
 	a.announce(1, "a")
 	a.announce(2, "a")
 	a.publish("a", "a")
@@ -302,7 +322,7 @@ func testSessions(t *testing.T, p Place) {
 	}
 	a.Close()
 	want.Present = map[uint64]string{2: "b", 4: "the same"}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(5 * patience) // longer than the session of a driver whose last words were lost
 	for !same(b.load(), want) || !maps.Equal(b.peers(), map[string]string{"b": "b"}) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v, %+v", b.load(), b.peers())
@@ -318,13 +338,13 @@ func testSessions(t *testing.T, p Place) {
 }
 
 // testContention lets daemons count together: one number in meta, another one in a record.
-func testContention(t *testing.T, p Place) {
+func testContention(t *attempt) {
 	const daemons, each = 4, 15
-	setup := p.open(t)
+	setup := t.open()
 	setup.commit(pool.Change{Fresh: true, SetMeta: "0", If: map[uint64]string{5: ""}, Set: map[uint64]string{5: "0"}})
 	var all sync.WaitGroup
 	for range daemons {
-		s := p.open(t)
+		s := t.open()
 		all.Go(func() {
 			seen := s.load()
 			for done := 0; done < each; {
@@ -360,9 +380,9 @@ func testContention(t *testing.T, p Place) {
 }
 
 // testMoment loads while records are made, each together with a meta that tells how many there are.
-func testMoment(t *testing.T, p Place) {
+func testMoment(t *attempt) {
 	const records = 100
-	writer, reader := p.open(t), p.open(t)
+	writer, reader := t.open(), t.open()
 	var made sync.WaitGroup
 	made.Go(func() {
 		for w := range uint64(records) {
@@ -387,8 +407,8 @@ func testMoment(t *testing.T, p Place) {
 }
 
 // testStale: a driver that has read something, and was not told that it changed, compares what is there.
-func testStale(t *testing.T, p Place) {
-	a, b := p.open(t), p.open(t)
+func testStale(t *attempt) {
+	a, b := t.open(), t.open()
 	texts := func(w uint64, text string) map[uint64]string { return map[uint64]string{w: text} }
 	b.commit(pool.Change{If: texts(0, ""), Set: texts(0, "steady")})
 	for i, c := range []struct {
@@ -428,8 +448,8 @@ func testStale(t *testing.T, p Place) {
 }
 
 // testContext: a driver may refuse a call whose context has ended, or carry it out, but must not hang.
-func testContext(t *testing.T, p Place) {
-	s := p.open(t)
+func testContext(t *attempt) {
+	s := t.open()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := s.Commit(ctx, s.conn, pool.Change{Fresh: true, SetMeta: "x"}); err == nil {
@@ -441,8 +461,8 @@ func testContext(t *testing.T, p Place) {
 	s.load()
 }
 
-func testClosed(t *testing.T, p Place) {
-	s := p.open(t)
+func testClosed(t *attempt) {
+	s := t.open()
 	s.announce(1, "a")
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -456,7 +476,7 @@ func testClosed(t *testing.T, p Place) {
 		t.Errorf("a closed driver writes: %v", err)
 	}
 	s.Figures(func(figure.Figure) {})
-	if v := p.open(t).load(); v.Meta != "" {
+	if v := t.open().load(); v.Meta != "" {
 		t.Errorf("%+v", v)
 	}
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // testSame makes the same calls in memory and to the driver.
-func testSame(t *testing.T, p Place, seed uint64) {
+func testSame(t *attempt, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 0x636173))
 	server := memcas.NewServer(func() int64 { return 0 }, 1000)
 	memory := Place(func(testing.TB) cas.Driver { return &memcas.Driver{Server: server} })
 	var theirs, ours [3]*side
 	sessions := map[string]bool{}
 	for i := range ours {
-		theirs[i], ours[i] = p.open(t), memory.open(t)
+		theirs[i], ours[i] = t.open(), memory.open(t)
 	}
 	for n := range calls {
 		i := rnd.IntN(len(ours))

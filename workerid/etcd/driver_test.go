@@ -14,8 +14,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-// patience is the time of a call on a busy machine.
-const patience = time.Minute
+// patience is the time of a call on a busy machine, lease that of a lease which such a machine renews in time.
+const (
+	patience = time.Minute
+	lease    = 4 * time.Minute // half of it in etcd
+)
 
 var pools atomic.Int64
 
@@ -28,7 +31,7 @@ func settings(t testing.TB, all ...*etcdtest.Member) Config {
 	return Config{Timeout: patience, Settings: cas.Settings{
 		URL: "etcd://" + strings.Join(hosts, ",") + "/" + etcdtest.Namespace(t) + "?ns=pool" +
 			strconv.FormatInt(pools.Add(1), 10),
-		Terms:   workerid.Terms{Layout: "test", Min: 3, Max: 6, Lease: 30 * time.Second, Heartbeat: time.Second},
+		Terms:   workerid.Terms{Layout: "test", Min: 3, Max: 6, Lease: lease, Heartbeat: time.Second},
 		Options: cas.Options{Boot: func() int64 { return time.Now().UnixNano() }},
 	}}
 }

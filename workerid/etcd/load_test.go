@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -95,19 +94,26 @@ func TestLoadOfHolders(t *testing.T) {
 		})
 	}
 	beat()
-	before, start := m.Calls(), time.Now()
-	for range rounds {
-		next := time.Now().Add(heartbeat)
-		beat()
-		time.Sleep(time.Until(next))
-	}
-	took, after := time.Since(start), m.Calls()
-	for _, method := range slices.Sorted(maps.Keys(after)) {
-		if after[method] -= before[method]; after[method] > 0 {
-			t.Logf("%d holders, %d heartbeats in %v: %d %s", holders, rounds, took.Round(time.Millisecond), after[method],
-				method)
+	var after map[string]int
+	var took time.Duration
+	for tries := range 10 {
+		before, start := m.Calls(), time.Now()
+		for range rounds {
+			next := time.Now().Add(heartbeat)
+			beat()
+			time.Sleep(time.Until(next))
 		}
+		took, after = time.Since(start), m.Calls()
+		for method := range after {
+			after[method] -= before[method]
+		}
+		if after["LeaseGrant"] == 0 {
+			break
+		}
+		t.Logf("try %d: an etcd that was starved gave an answer too late, and a connection was made anew", tries)
 	}
+	maps.DeleteFunc(after, func(_ string, n int) bool { return n == 0 })
+	t.Logf("%d holders, %d heartbeats in %v: %v", holders, rounds, took.Round(time.Millisecond), after)
 	if after["Txn"] != holders*rounds || after["Range"] > 0 || after["Put"] > 0 || after["LeaseGrant"] > 0 {
 		t.Errorf("%v", after)
 	}
