@@ -25,6 +25,9 @@ import (
 const jars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:" +
 	"/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:/usr/share/java/netty-common.jar"
 
+// MaxSession is the longest session that a server gives: longer than a busy machine stands still.
+const MaxSession = 2 * time.Minute
+
 // A Server is a ZooKeeper process, or none while it is killed. Its ports stay the same.
 type Server struct {
 	t testing.TB
@@ -83,7 +86,8 @@ func prepare(t testing.TB, dir string, lines []string) *Server {
 	}
 	s := &Server{t, &instance{Port: childprocess.FreePort(t), Dir: filepath.Join(dir, "data")}}
 	s.conf = append([]string{
-		"tickTime=500", "maxSessionTimeout=40000", "initLimit=60", "syncLimit=10", "admin.enableServer=false",
+		"tickTime=500", fmt.Sprint("maxSessionTimeout=", MaxSession.Milliseconds()), "initLimit=60", "syncLimit=40",
+		"admin.enableServer=false",
 		"maxClientCnxns=0", "4lw.commands.whitelist=*",
 		"dataDir=" + s.Dir, "clientPort=" + strconv.Itoa(s.Port), "clientPortAddress=127.0.0.1",
 	}, lines...)
@@ -178,7 +182,7 @@ func (quiet) Printf(string, ...any) {}
 // it.
 func (s *Server) Client() *zk.Conn {
 	s.t.Helper()
-	c, _, err := zk.Connect([]string{s.Addr()}, 40*time.Second, zk.WithLogger(quiet{}))
+	c, _, err := zk.Connect([]string{s.Addr()}, MaxSession, zk.WithLogger(quiet{}))
 	if err != nil {
 		s.t.Fatal(err)
 	}

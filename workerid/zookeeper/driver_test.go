@@ -11,6 +11,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
+// A lease asks for a longer session than the servers give, which is long: a busy machine does not end it.
+const lease = 5 * zktest.MaxSession
+
 var places atomic.Int64
 
 // place is a pool's path that nobody has used.
@@ -29,7 +32,8 @@ func place(t testing.TB) castest.Place {
 
 func open(t testing.TB, url string) *driver {
 	t.Helper()
-	made, err := stores.Config(cas.Settings{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 3}}, 0, true)
+	made, err := stores.Config(cas.Settings{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 3,
+		Lease: lease}}, 0, true)
 	if err != nil {
 		t.Fatal(err)
 	}
