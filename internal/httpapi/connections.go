@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"container/list"
 	"context"
 	"io"
 	"net"
@@ -10,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
 
@@ -35,36 +36,58 @@ type connections struct {
 	refusing chan struct{} // holds a token for each connection that is being refused
 
 	mu        sync.Mutex
-	open      int            // connections that were admitted and not removed
-	placed    int            // those of them that have a place
-	idle      list.List      // of *connection between two requests, the longest idle first
-	mute      list.List      // of *connection whose next header is not complete, the oldest first
-	mutes     peers.Weights  // how many of each peer are in mute
-	stuck     bool           // a newcomer waited in vain, and no connection has ended since
-	silent    int            // connections none of whose requests has reached the handler
-	close     []func() error // the listeners
-	closed    bool           // they are
-	accepting int            // listeners that may return another connection
-	local     bool           // a listener is on loopback
-	names     []string       // see knows; nil = all
+	open      map[*connection]bool // that were admitted and not removed
+	placed    int                  // those of them that have a place
+	stuck     bool                 // a newcomer waited in vain, and no connection has ended since
+	close     []func() error       // the listeners
+	closed    bool                 // they are
+	accepting int                  // listeners that may return another connection
+	local     bool                 // a listener is on loopback
+	names     []string             // see knows; nil = all
 
-	busy     func()    // see Config.Busy
-	requests int       // of connections that were not evicted
-	counted  time.Time // when their number last was a multiple of busyRequests
-	told     time.Time // when busy was called
+	busy     func()        // see Config.Busy
+	requests atomic.Uint64 // of connections that were not evicted
+	counted  time.Time     // when their number last was a multiple of busyRequests
+	told     time.Time     // when busy was called
 }
 
-// A connection is one that was admitted. What follows the second field is guarded by connections.mu.
+// A connection is one that was admitted. Its requests, one after another, change its state without a lock.
 type connection struct {
 	*lazy
-	known  string // the last host that it asked for and that the server knows; only its requests use it
 	peer   peers.Peer
-	gone   bool // it was removed
-	placed bool
-	asked  bool          // a request has reached the handler
-	mute   bool          // it is in mute
-	in     *list.Element // of idle or mute; an element of neither while it is at work
-	since  time.Time     // when it went there
+	known  string // the last host that it asked for and that the server knows; only its requests use it
+	placed bool   // it has a place; only its requests change that, and hold connections.mu then
+	phase  atomic.Int64
+}
+
+// A phase of a connection is its state, in the last two bits, and when that began, in ns of latency.Clock: who makes
+// room takes a connection that still is as it was seen.
+type phase int64
+
+// The states of a connection.
+const (
+	mute   = iota // its first header is not complete
+	atWork        // the handler has a request; when that began is not noted
+	idle          // between two requests
+	gone          // it was removed
+)
+
+func beginning(state phase) phase   { return phase(latency.Clock())<<2 | state }
+func (p phase) in(state phase) bool { return p&3 == state }
+
+// rested reports whether the phase has lasted so long that the connection may be closed to make room.
+func (p phase) rested() bool { return latency.Clock()-time.Duration(p>>2) >= minIdle }
+
+// now returns the phase.
+func (n *connection) now() phase { return phase(n.phase.Load()) }
+
+// enter begins a phase and returns true, unless the connection is gone.
+func (n *connection) enter(p phase) bool {
+	if phase(n.phase.Swap(int64(p))).in(gone) {
+		n.phase.Store(gone) // it is no longer open, so nobody has seen p
+		return false
+	}
+	return true
 }
 
 const (
@@ -91,7 +114,7 @@ const (
 
 func newConnections(limit int, n *Counters) *connections {
 	return &connections{
-		max: limit, counters: n,
+		max: limit, counters: n, open: map[*connection]bool{},
 		ended: make(chan struct{}, 1), refusing: make(chan struct{}, Refusing),
 	}
 }
@@ -130,10 +153,9 @@ func (c *connections) admit(conn net.Conn) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := &connection{lazy: newLazy(conn), peer: p}
-	c.hush(n)
-	c.open++
-	c.silent++
-	c.counters.Connections.Store(int64(c.open))
+	n.enter(beginning(mute))
+	c.open[n] = true
+	c.counters.Connections.Store(int64(len(c.open)))
 	return n
 }
 
@@ -150,7 +172,8 @@ func (c *connections) settle(ctx context.Context) {
 	defer cancel()
 	for tick := time.NewTicker(time.Millisecond); ; {
 		c.mu.Lock()
-		settled := c.accepting+c.silent == 0
+		first, _ := c.oldest(mute, nil)
+		settled := c.accepting == 0 && first == nil
 		c.mu.Unlock()
 		if settled {
 			return
@@ -173,44 +196,41 @@ func (c *connections) accepted() bool {
 	return c.closed
 }
 
-// hush puts a connection into mute. c.mu is held.
-func (c *connections) hush(n *connection) {
-	n.in, n.since = c.mute.PushBack(n), time.Now()
-	n.mute = true
-	c.mutes.Add(n.peer, 1)
-}
-
-// rouse takes a connection out of idle or mute. c.mu is held.
-func (c *connections) rouse(n *connection) {
-	c.idle.Remove(n.in) // does nothing to another list's
-	c.mute.Remove(n.in)
-	if n.mute {
-		n.mute = false
-		c.mutes.Add(n.peer, -1)
+// oldest returns the connection that has been in a state for longest, of one peer or of all; nil = there is none. It
+// looks at all that are open: nothing that happens for each request keeps them in order. c.mu is held.
+func (c *connections) oldest(state phase, of *peers.Peer) (first *connection, began phase) {
+	for n := range c.open {
+		p := n.now()
+		if p.in(state) && (of == nil || n.peer == *of) && (first == nil || p < began) {
+			first, began = n, p
+		}
 	}
+	return first, began
 }
 
 // hasRoom says whether one more connection of a peer may be open, and makes room if it can.
 func (c *connections) hasRoom(p peers.Peer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.max == 0 || c.open < c.max+Reserve || c.evict(&c.idle) || c.evictMute(p)
+	return c.max == 0 || len(c.open) < c.max+Reserve || c.evictIdle() || c.evictMute(p)
 }
 
 // evictMute closes the oldest mute connection of the peer that has most of them, for a newcomer of peer p:
 // if it has been mute for long enough, or if its peer then still has as many as p. c.mu is held.
 func (c *connections) evictMute(p peers.Peer) bool {
-	most, n := c.mutes.Heaviest()
-	for e := c.mute.Front(); e != nil; e = e.Next() {
-		if one := e.Value.(*connection); one.peer == most {
-			if n <= c.mutes.Of(p)+1 && time.Since(one.since) < minIdle {
-				return false
-			}
-			c.end(one)
-			return true
+	mutes, most := map[peers.Peer]int{}, p
+	for n := range c.open {
+		if n.now().in(mute) {
+			mutes[n.peer]++
 		}
 	}
-	return false
+	for peer, n := range mutes {
+		if n > mutes[most] {
+			most = peer
+		}
+	}
+	first, began := c.oldest(mute, &most)
+	return first != nil && (mutes[most] > mutes[p]+1 || began.rested()) && c.evict(first, began)
 }
 
 func (c *connections) waitForRoom(p peers.Peer) bool {
@@ -237,55 +257,45 @@ func (c *connections) waitForRoom(p peers.Peer) bool {
 	}
 }
 
-// evict closes the first connection of a list if it has been there for long enough. c.mu is held.
-func (c *connections) evict(l *list.List) bool {
-	first := l.Front()
-	if first == nil || time.Since(first.Value.(*connection).since) < minIdle {
-		return false
-	}
-	c.end(first.Value.(*connection))
-	return true
+// evictIdle closes the connection that has been idle for longest, if that is long enough. c.mu is held.
+func (c *connections) evictIdle() bool {
+	first, began := c.oldest(idle, nil)
+	return first != nil && began.rested() && c.evict(first, began)
 }
 
-// end closes a connection to make room. c.mu is held.
-func (c *connections) end(n *connection) {
+// evict closes a connection to make room, if it is still in a phase. c.mu is held.
+func (c *connections) evict(n *connection, p phase) bool {
+	if !n.phase.CompareAndSwap(int64(p), gone) {
+		return false
+	}
 	c.remove(n)
 	n.Close()
 	c.counters.ConnectionsEvicted.Add(1)
+	return true
 }
 
 // remove forgets a connection. c.mu is held.
 func (c *connections) remove(n *connection) {
-	c.rouse(n)
+	delete(c.open, n)
 	if n.placed {
 		c.placed--
 	}
-	if !n.asked {
-		c.silent--
-	}
-	n.gone = true
-	c.open--
-	c.counters.Connections.Store(int64(c.open))
+	c.counters.Connections.Store(int64(len(c.open)))
 }
 
 // changed is the server's ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	n, admitted := conn.(*connection)
-	if !admitted || n.gone { // gone: it was evicted
-		return
-	}
-	switch state {
-	case http.StateActive: // a byte has come, not a header
-		if !n.mute {
-			c.rouse(n)
-			c.hush(n)
+	switch {
+	case !admitted:
+	case state == http.StateIdle:
+		n.enter(beginning(idle))
+	case state == http.StateClosed || state == http.StateHijacked:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !n.enter(gone) { // it was evicted
+			return
 		}
-	case http.StateIdle:
-		c.rouse(n)
-		n.in, n.since = c.idle.PushBack(n), time.Now()
-	case http.StateClosed, http.StateHijacked:
 		c.remove(n)
 		c.stuck = false
 		select {
@@ -297,21 +307,18 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 
 // place says whether the connection of a request has a place, and gives it one if there is one.
 func (c *connections) place(n *connection) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n.gone { // it was evicted
+	if !n.enter(atWork) { // it was evicted
 		return false
 	}
-	c.rouse(n)
-	c.count()
-	if !n.asked {
-		n.asked = true
-		c.silent--
+	if c.requests.Add(1)%busyRequests == 0 && c.busy != nil {
+		c.count()
 	}
-	switch {
-	case n.placed:
+	if n.placed {
 		return true
-	case c.max > 0 && c.placed >= c.max && !c.evict(&c.idle):
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.max > 0 && c.placed >= c.max && !c.evictIdle() {
 		return false
 	}
 	n.placed = true
@@ -319,11 +326,10 @@ func (c *connections) place(n *connection) bool {
 	return true
 }
 
-// count counts a request. c.mu is held.
+// count is called after each busyRequests requests.
 func (c *connections) count() {
-	if c.requests++; c.requests%busyRequests != 0 || c.busy == nil {
-		return
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
 	if now.Sub(c.counted) < busyTime && now.Sub(c.told) >= busyPause {
 		c.told = now

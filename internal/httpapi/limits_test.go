@@ -278,32 +278,36 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(fixture).listenInBubble(t, 4)
 		began := time.Now()
+		const first = 3 // come one after another, the others at once
 		var silent []client
 		for range 1000 {
-			silent = append(silent, l.dial())
+			if silent = append(silent, l.dial()); len(silent) <= first {
+				synctest.Wait()
+				time.Sleep(1 * time.Nanosecond)
+			}
 		}
 		for _, c := range silent[4+Reserve+Refusing:] {
 			if !c.closed() {
 				t.Fatal("one too many is open")
 			}
 		}
-		if took := time.Since(began); took != patience {
-			t.Errorf("the last is refused after %v, want %v", took, patience)
+		if took := time.Since(began); took != patience+first {
+			t.Errorf("the last is refused after %v, want %v", took, patience+first)
 		}
-		time.Sleep(minIdle - patience - 1)
+		time.Sleep(minIdle - patience - first - 1)
 		if got := l.dial().ask("/healthz"); got != 503 {
 			t.Errorf("a newcomer, before anybody has been silent for a second: %d", got)
 		}
-		time.Sleep(1 * time.Nanosecond)
-		for i := range 3 {
+		time.Sleep(first * time.Nanosecond)
+		for i := range first {
 			if got := l.dial().ask("/healthz"); got != 200 {
 				t.Errorf("newcomer %d: %d", i, got)
 			}
 		}
 		for i, c := range silent[:6] { // the newcomers went, or are idle: room for them
-			if i < 3 && !c.closed() {
+			if i < first && !c.closed() {
 				t.Errorf("silent connection %d is open", i)
-			} else if got := 0; i >= 3 {
+			} else if got := 0; i >= first {
 				if got = c.ask("/healthz"); got != 200 {
 					t.Errorf("silent connection %d: %d", i, got)
 				}
@@ -360,7 +364,7 @@ func TestHalfRequestsOfOneAddress(t *testing.T) {
 			halves(1300)
 			time.Sleep(patience)
 			synctest.Wait()
-			if n := l.conns.open; n > limit+Reserve {
+			if n := len(l.conns.open); n > limit+Reserve {
 				t.Errorf("%s: %d half requests are open", path, n)
 			}
 			began := time.Now()
@@ -467,7 +471,8 @@ func TestARefusalIsReadToItsEnd(t *testing.T) {
 	eventually(t, func() bool {
 		l.conns.mu.Lock()
 		defer l.conns.mu.Unlock()
-		return l.conns.open == 4+Reserve && l.conns.mute.Len() == 0
+		first, _ := l.conns.oldest(mute, nil)
+		return len(l.conns.open) == 4+Reserve && first == nil
 	})
 	c := l.dial()
 	fmt.Fprintf(c, "GET /id HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 6<<10))
@@ -492,4 +497,55 @@ func eventually(t *testing.T, condition func() bool) {
 			t.Fatal("not in a minute")
 		}
 	}
+}
+
+// TestWhoMakesRoom: who has most half requests, if it still has as many as the newcomer's peer afterwards; and what
+// made room has no further say.
+func TestWhoMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnections(2, new(Counters))
+		all := map[string][]*connection{}
+		admit := func(address string, want bool) {
+			t.Helper()
+			client, conn := net.Pipe()
+			t.Cleanup(func() { client.Close() })
+			n := c.admit(from{conn, address})
+			if (n != nil) != want {
+				t.Fatalf("a newcomer from %s is admitted: %v", address, n != nil)
+			}
+			all[address] = append(all[address], n)
+		}
+		const some, other = "10.0.0.1", "10.0.0.2"
+		for range (c.max + Reserve + 2) / 2 {
+			admit(some, true)
+		}
+		for range (c.max + Reserve - 2) / 2 {
+			admit(other, true)
+		}
+		admit(other, true) // two fewer than of the first address
+		admit(some, false) // as many, one of which ends
+		c.changed(all[some][9], http.StateClosed)
+		admit(some, true)
+		if n := c.counters.ConnectionsEvicted.Load(); n != 1 {
+			t.Errorf("%d made room", n)
+		}
+
+		busy := all[other][0]
+		seen := busy.now()
+		if !c.place(busy) || c.evict(busy, seen) {
+			t.Error("a connection makes room, and its request is at work")
+		}
+		c.changed(busy, http.StateIdle)
+		time.Sleep(minIdle)
+		admit("10.0.0.3", true)
+		for range 2 {
+			if c.place(busy) {
+				t.Error("a request of a connection that made room has a place")
+			}
+			c.changed(busy, http.StateIdle)
+		}
+		if c.changed(busy, http.StateClosed); c.placed != 0 || len(c.open) != c.max+Reserve {
+			t.Errorf("%d have a place, %d are open", c.placed, len(c.open))
+		}
+	})
 }
