@@ -2,13 +2,9 @@ package file_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +13,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
-	"github.com/katsubushi/katsubushi/v3/test/mount"
 )
 
 func define(t *testing.T, s *file.Store) {
@@ -179,91 +174,6 @@ func lockDeleted(t *testing.T, when, made string, at int, moved bool, otherAt in
 	return one, two
 }
 
-// A process overwrites its own file in place, and nobody else's: the page cache may hide an error
-// of theirs. Generations grow with every write.
-func TestOverwritesOnlyItsOwnFile(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
-	w.disk = disk
-	s, other := w.open(t), w.open(t)
-	define(t, s)
-	for i, c := range []struct {
-		who     *file.Store
-		renames int
-		full    bool
-	}{{s, 0, false}, {s, 0, true}, {other, 1, false}, {other, 0, false}, {s, 1, false}, {s, 0, false}, {other, 0, true},
-		{s, 1, false}} {
-		disk.Trace = nil
-		disk.Fault = func(op string) error {
-			if c.full && strings.HasPrefix(op, "write orders.sequence.tmp") {
-				return syscall.ENOSPC
-			}
-			return nil
-		}
-		if _, err := c.who.Reserve(ctx, odd.Name, 1); err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(strings.Join(disk.Trace, "\n"), "rename"); n != c.renames {
-			t.Errorf("step %d: %d renames, want %d: %q", i, n, c.renames, disk.Trace)
-		}
-		if want := fmt.Sprintf("\ngeneration %d\n", i+2); strings.Count(string(disk.Read("orders.sequence")), want) != 2 {
-			t.Errorf("step %d: not %q in %.60q", i, want, disk.Read("orders.sequence"))
-		}
-	}
-}
-
-func TestTmpfsIsRefused(t *testing.T) {
-	dir := mount.Small(t, "64k")
-	if _, err := file.Open(file.Config{Dir: dir}); !errors.Is(err, durable.ErrFileSystem) ||
-		!strings.Contains(err.Error(), "is on tmpfs") {
-		t.Errorf("a directory that is there: %v", err)
-	}
-	s, err := file.Open(file.Config{Dir: filepath.Join(dir, "sequences")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Define(ctx, odd); !errors.Is(err, durable.ErrFileSystem) {
-		t.Errorf("one to be made: %v", err)
-	}
-}
-
-// A disk that is really full.
-func TestFullDisk(t *testing.T) {
-	dir := filepath.Join(mount.Small(t, "64k"), "sequences")
-	s := storeIn(t, dir)
-	define(t, s)
-	reserve(t, s, 10, 101, 119)
-	filler, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = filler.Write(make([]byte, 4096))
-	}
-	filler.Close()
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	reserve(t, s, 10, 121, 139) // in place
-	s = storeIn(t, dir)
-	reserve(t, s, 10, 141, 159) // a new process, in place too
-	if _, err := s.Raise(ctx, odd.Name, 200); err != nil {
-		t.Error(err)
-	}
-	d := odd
-	d.Name = "new"
-	if r, err := s.Define(ctx, d); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("another sequence: %+v, %v", r, err)
-	}
-	if err := os.Remove(filler.Name()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Define(ctx, d); err != nil {
-		t.Errorf("with room again: %v", err)
-	}
-	reserve(t, s, 1, 201, 201)
-}
-
 // A stalled disk answers nothing about one file until the gate is opened.
 type stalled struct {
 	*crashdisk.Disk
@@ -313,58 +223,4 @@ func TestStalledDisk(t *testing.T) {
 		t.Error(err)
 	}
 	close(d.gate)
-}
-
-// What an operator did is noticed, even if they were killed before they could say so.
-func TestChangesThatWereNotAnnounced(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
-	w.disk = disk
-	s := w.open(t)
-	define(t, s)
-	since, list, err := s.Changes(ctx, "")
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	disk.Trace = nil
-	for range 3 {
-		if _, list, err := s.Changes(ctx, since); err != nil || len(list) > 0 {
-			t.Fatal(list, err)
-		}
-	}
-	if got := fmt.Sprint(disk.Trace); strings.Contains(got, "orders") || strings.Contains(got, "names") {
-		t.Errorf("three questions without an answer cost %s", got)
-	}
-	disk.Fault = func(op string) error {
-		if strings.HasPrefix(op, "write changes") {
-			return syscall.EIO
-		}
-		return nil
-	}
-	if _, err := w.open(t).Raise(ctx, odd.Name, 500); err != nil {
-		t.Fatal(err)
-	}
-	disk.Fault = nil
-	if _, list, err := file.Later(s, time.Minute).Changes(ctx, since); err != nil || len(list) != 1 ||
-		list[0].Floor != 500 {
-		t.Errorf("a minute later: %+v, %v", list, err)
-	}
-}
-
-// A directory that nobody has made yet is empty.
-func TestNoDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "sequences")
-	s := storeIn(t, dir)
-	if _, list, err := s.Changes(ctx, ""); err != nil || len(list) > 0 {
-		t.Error(list, err)
-	}
-	if list, err := s.List(ctx); err != nil || len(list) > 0 {
-		t.Error(list, err)
-	}
-	if _, err := s.Reserve(ctx, "orders", 1); !errors.Is(err, counter.ErrUnknown) {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("asking made it: %v", err)
-	}
 }

@@ -3,7 +3,6 @@ package file_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,50 +14,6 @@ import (
 
 var tx = counter.Definition{Name: "tx", Start: 1, Step: 1, Offset: 1, Max: counter.MaxValue, Strict: true,
 	Time: counter.Time{Layout: "katsubushi", Node: 1023, Ahead: 2500 * time.Millisecond}}
-
-// A daemon that starts a day after the record of timestamps was written refuses them until a raise: its clock may
-// be wrong. One that runs, or that writes the record for the first time, does not.
-func TestTimestampsOfAClockThatMayBeWrong(t *testing.T) {
-	dir, now, term := t.TempDir(), time.UnixMilli(1_790_000_000_000), "a"
-	open := func() *file.Store {
-		s, err := file.Open(file.Config{Dir: dir, AnyDisk: true, Now: func() time.Time { return now }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	s := open()
-	if _, err := s.Define(ctx, tx); err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range []struct {
-		passes                  time.Duration
-		starts, refused, raised bool
-	}{
-		{passes: 48 * time.Hour}, // nothing was granted before
-		{passes: 48 * time.Hour}, // it runs
-		{passes: 23 * time.Hour, starts: true},
-		{passes: 25 * time.Hour, starts: true, refused: true},
-		{refused: true},
-		{raised: true},
-	} {
-		if now = now.Add(c.passes); c.starts {
-			s.Close()
-			s, term = open(), term+"'"
-		}
-		if c.raised {
-			if _, err := s.Raise(ctx, "tx", 1<<41); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := s.Advance(ctx, "tx", counter.Span{From: 1 << 40, To: 1<<40 + 10, Need: 1, Term: term})
-		if c.refused != errors.Is(err, counter.ErrForeign) || c.refused != (err != nil) ||
-			c.refused && !strings.Contains(err.Error(), "25h0m0s") {
-			t.Errorf("step %d: %v", i, err)
-		}
-	}
-	s.Close()
-}
 
 // takesTime begins a term, or goes on with one. The first position of a term is above all that others had.
 func (w *world) takesTime(s *file.Store, term string, begins bool, now uint64) (counter.Block, error) {
