@@ -195,7 +195,8 @@ func (m meeting) Define(ctx context.Context, d counter.Definition) (counter.Reco
 // none of them.
 func TestSequencesAreRecordedSideBySide(t *testing.T) {
 	c := Config{Counters: stores.Counters{Dir: t.TempDir()}, MaxWait: time.Minute, Definitions: "first sequence"}
-	n := room(t, c)
+	var log logbook
+	n := room(t, c, log.of)
 	n.sequences.store = meeting{n.sequences.store, make(chan struct{})}
 	declare := func(lines string) error {
 		t.Helper()
@@ -230,8 +231,11 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 	if want := append(append([]string{"first"}, names...), "u"); !slices.Equal(served, want) {
 		t.Errorf("served: %v", served)
 	}
+	said := ""
 	for _, name := range names {
-		if got := n.next(t, name); got != "1" {
+		got := n.next(t, name)
+		// A block whose answer comes too late, on a machine that stands still, is a gap, and the log tells of it.
+		if said += log.take(); got != "1" && !strings.Contains(said, "a sequence got no block sequence="+name+" ") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
