@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,13 +81,7 @@ func TestPageIsServed(t *testing.T) {
 		t.Helper()
 		r, _ := http.NewRequest("GET", fmt.Sprintf("http://127.0.0.1:%d%s", port, target), nil)
 		r.Header.Set("Accept", accept)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		body, _ := io.ReadAll(answer.Body)
-		return answer.StatusCode, string(body)
+		return answer(t, r)
 	}
 	c := dial(t, address)
 	id := get(t, c)
