@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,8 +28,10 @@ func open(t *testing.T, url string, timeout time.Duration) *etcd.Store {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
+	places := 0
 	newOpen := func(t *testing.T) countertest.Open {
-		url := etcdtest.URL(t, m)
+		places++
+		url := fmt.Sprint(etcdtest.URL(t, m), "-", places)
 		return func(t *testing.T) (counter.Store, counter.Admin) {
 			s := open(t, url, patient)
 			return s, s

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
@@ -20,7 +19,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := open(t, "etcd://"+proxy.Addr()+"?ns=many", 10*time.Second)
+	s := open(t, "etcd://"+proxy.Addr()+"?ns=many", patient)
 	operator := open(t, "etcd://"+server.Addr()+"?ns=many", patient)
 	g, me := leader.GroupOf("{a}"), leader.Node{ID: "x"}
 	lead := leader.Change{Leaders: map[int]int64{g: 0}, Lead: map[int]leader.Leader{g: {Node: me, Number: 1}}, Put: &me}
@@ -33,24 +32,33 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 		for i := range counter.MaxRests {
 			d := counter.Sequence(fmt.Sprintf("{a}%s%d", what, i))
 			d.Strict = what == "strict"
-			_, err1 := operator.Define(bg, d)
-			b, err2 := from.Reserve(bg, d.Name, 10)
-			if err := errors.Join(err1, err2); err != nil {
-				t.Fatal(err)
-			}
+			var b counter.Block
+			server.Until("there is a block", func() bool { // an etcd that stood still refuses calls
+				_, err1 := operator.Define(bg, d)
+				var err2 error
+				b, err2 = from.Reserve(bg, d.Name, 10)
+				if err := errors.Join(err1, err2); err != nil && !errors.Is(err, counter.ErrUnavailable) {
+					t.Fatal(err)
+				}
+				return err1 == nil && err2 == nil
+			})
 			rests = append(rests, counter.Rest{Name: d.Name, Block: b, Next: b.Lo + 3})
 		}
 		return rests
 	}
-	next := func(name string) uint64 {
-		r, _ := operator.Show(bg, name)
-		return r.Next
+	next := func(name string) (n uint64) {
+		server.Until(name+" is shown", func() bool {
+			r, err := operator.Show(bg, name)
+			n = r.Next
+			return err == nil
+		})
+		return n
 	}
 	for what, from := range map[string]counter.Store{"strict": within, "free": s} {
 		rests := reserve(from, what)
 		var lost atomic.Bool
 		proxy.Rewrite(func(piece []byte) []byte {
-			if lost.Load() || next(rests[1].Name) == 4 {
+			if lost.Load() || next(rests[1].Name) == rests[1].Next {
 				lost.Store(true)
 				return nil
 			}
@@ -67,7 +75,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 		revisions := map[int64]bool{}
 		for _, r := range rests {
 			got, err := server.Client().Get(bg, "/katsubushi/many/seq/"+r.Name)
-			if err != nil || next(r.Name) != 4 {
+			if err != nil || next(r.Name) != r.Next {
 				t.Fatalf("%s is at %d, %v", r.Name, next(r.Name), err)
 			}
 			revisions[got.Kvs[0].ModRevision] = true

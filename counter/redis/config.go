@@ -29,14 +29,15 @@ type Config struct {
 	Operator     bool        // may begin a namespace: a human says that there was none
 	TLS          *tls.Config // of URLs with TLS, instead of the files that they name; nil = those
 
-	now    func() int64 // this host's clock, Unix ms; nil = that
-	anyMax bool         // for tests: sequences may be short
+	now    func() int64  // this host's clock, Unix ms; nil = that
+	anyMax bool          // for tests: sequences may be short
+	limit  time.Duration // for tests: of each step; 0 = that of redislink
 }
 
 func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	var problems problem.List
 	t, err = redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace, "replicas")
-	if t.Custom = c.TLS; err != nil {
+	if t.Custom, t.Limit = c.TLS, c.limit; err != nil {
 		return t, k, err
 	}
 	k.named = t.Query.Has("replicas")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/script"
@@ -154,7 +155,8 @@ func (f *fleet) list(text, url string) (said string) {
 		query = "&"
 	}
 	for range 30 {
-		_, err := open(f.t, Config{URL: url + query + "ns=" + redistest.Namespace(f.t), Operator: true}).List(bg)
+		c := Config{URL: url + query + "ns=" + redistest.Namespace(f.t), Operator: true, limit: redislink.DialTimeout}
+		_, err := open(f.t, c).List(bg)
 		said = f.with(err, text)
 		if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() || said[len(said)-1] == ']' {
 			break

@@ -11,13 +11,9 @@ import (
 	"time"
 )
 
-const (
-	// patience is how long a server may take for an answer before the connection is closed. Calls end
-	// earlier, with their contexts.
-	patience = 6 * time.Second
-	// lockWait is how long a server waits for another session's lock on a row, in seconds.
-	lockWait = "2"
-)
+// patience is how long a server may take for an answer before the connection is closed. Calls end
+// earlier, with their contexts.
+const patience = 6 * time.Second
 
 // A dialect is what differs between databases.
 type dialect struct {

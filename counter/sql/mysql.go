@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 
 	gomysql "github.com/go-sql-driver/mysql"
@@ -78,11 +79,11 @@ func connectMySQL(t *target, password string) (driver.Connector, error) {
 			c.TLS = nil
 		}
 	}
-	c.Timeout, c.ReadTimeout, c.WriteTimeout = patience, patience, patience
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = t.patience, t.patience, t.patience
 	c.InterpolateParams, c.Logger = true, &gomysql.NopLogger{}
 	// a server whose default is another one would not commit, or cut off what it stores
 	c.Params = map[string]string{"autocommit": "1", "sql_mode": "'STRICT_ALL_TABLES'",
-		"innodb_lock_wait_timeout": lockWait}
+		"innodb_lock_wait_timeout": strconv.Itoa(int(t.lockWait().Seconds()))}
 	return gomysql.NewConnector(c)
 }
 

@@ -40,13 +40,14 @@ func connectPostgres(t *target, password string) (driver.Connector, error) {
 	// as a struct, so that no PG... variable of the environment changes it
 	port, _ := strconv.ParseUint(t.port, 10, 16)
 	c := pq.Config{
-		Host: t.host, Port: uint16(port), User: t.user, Password: password, Database: t.database, ConnectTimeout: patience,
+		Host: t.host, Port: uint16(port), User: t.user, Password: password, Database: t.database, ConnectTimeout: t.patience,
 		ApplicationName: "katsubushi", ClientEncoding: "UTF8", Datestyle: "ISO, MDY", SSLSNI: true,
 		MinProtocolVersion: "3.0", MaxProtocolVersion: "3.0",
 		SSLMode: pq.SSLMode(t.options["sslmode"]), SSLRootCert: t.options["sslrootcert"], SSLCert: t.options["sslcert"],
 		SSLKey: t.options["sslkey"],
 		Runtime: map[string]string{
-			"synchronous_commit": "on", "lock_timeout": lockWait + "s", "default_transaction_isolation": "read committed",
+			"synchronous_commit": "on", "lock_timeout": strconv.FormatInt(t.lockWait().Milliseconds(), 10),
+			"default_transaction_isolation": "read committed",
 		},
 	}
 	if t.socket != "" {
@@ -58,46 +59,49 @@ func connectPostgres(t *target, password string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	connector.Dialer(dialer{})
+	connector.Dialer(dialer{t.patience})
 	return connector, nil
 }
 
 // A dialer makes connections on which no read or write takes longer than patience: the client library
 // waits for ever for a server that has stopped, whatever its context says.
-type dialer struct{}
+type dialer struct{ patience time.Duration }
 
-func (dialer) Dial(network, address string) (net.Conn, error) {
-	return dialer{}.DialContext(context.Background(), network, address)
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, address)
 }
 
-func (dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return dialer{}.DialContext(ctx, network, address)
+	return d.DialContext(ctx, network, address)
 }
 
-func (dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, address)
+	var plain net.Dialer
+	c, err := plain.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return impatient{c}, nil
+	return impatient{c, d.patience}, nil
 }
 
-type impatient struct{ net.Conn }
+type impatient struct {
+	net.Conn
+	patience time.Duration
+}
 
 func (c impatient) Read(b []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(b)
 }
 
 func (c impatient) Write(b []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)

@@ -26,8 +26,8 @@ import (
 //	table [leaf]          where the sequences are, which SQL calls $TABLE
 //	sql STATEMENT         what it prints; "postgresql STATEMENT" and "mariadb STATEMENT" are for one of them
 //	password hush         what is in the file of passwords
-//	open a [operator] [secret] [safe] [replica] [old/new ...]   a store, as the role secret, or with Lax off;
-//	                      old/new = what is another text in its URL
+//	open a [operator] [secret] [safe] [replica] [hasty] [old/new ...]   a store, as the role secret, with Lax off, or
+//	                      with a daemon's limits; old/new = what is another text in its URL
 //	obey                  runs the statement that the last answer ended with
 //	kill, launch [WORDS], pause, resume
 //	replica, sever        a replica, and its end as one; "at replica STATEMENT" runs there
@@ -137,6 +137,9 @@ func (f *fleet) point(s *sqltest.Server) {
 func (f *fleet) open(words []string) *Store {
 	has := func(word string) bool { return slices.Contains(words, word) }
 	c := Config{URL: f.url, Lax: !has("safe"), Operator: has("operator")}
+	if has("hasty") {
+		c.limit = patience
+	}
 	if has("secret") {
 		c.URL = strings.NewReplacer("postgres@", "secret@", "root@", "secret@").Replace(c.URL)
 		c.PasswordFile = f.file

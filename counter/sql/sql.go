@@ -24,6 +24,8 @@ type Config struct {
 	Lax      bool
 	Operator bool          // a human asks: Define may make a row in Leaf's table
 	Token    func() string // returns a text of at most 64 bytes that no process has had before; default random
+
+	limit time.Duration // for tests: in place of patience; 0 = that
 }
 
 const (
@@ -88,7 +90,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, c.t.patience)
 	defer cancel()
 	return real.Connect(ctx)
 }

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -27,7 +29,11 @@ type target struct {
 	table          string
 	leaf           bool              // the table is Leaf's
 	options        map[string]string // of the dialect
+	patience       time.Duration
 }
+
+// lockWait is how long a server waits for another session's lock on a row: it answers before patience is over.
+func (t *target) lockWait() time.Duration { return t.patience / 3 }
 
 // Schemes are those of URLs.
 func Schemes() (names []string) {
@@ -53,7 +59,8 @@ func (c Config) parse() (*target, error) {
 		wrong("%s://USER@HOST:PORT/DATABASE allowed", strings.Join(Schemes(), "://..., "))
 		return nil, problems.Err()
 	}
-	t := &target{kind: &dialects[i], user: u.User, password: u.Password, table: defaultTable, options: map[string]string{}}
+	t := &target{kind: &dialects[i], user: u.User, password: u.Password, table: defaultTable, options: map[string]string{},
+		patience: cmp.Or(c.limit, patience)}
 	endpoint.CheckPassword(u.Password, c.PasswordFile, &problems)
 	if !u.Login { // else a name may have an @
 		err = u.Stray(t.kind.optionNames()...)

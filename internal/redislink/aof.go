@@ -14,7 +14,7 @@ var ErrNoWaitAOF = errors.New("the server knows no WAITAOF and does not have app
 // its disk. Servers before 7.2 have no WAITAOF: there the answer is known only with appendfsync always,
 // when every answer has waited for it.
 func (l *Link) WaitAOF() (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
 	reply, err := l.Conn.Do(ctx, "WAITAOF", 1, 0, WaitTimeout.Milliseconds()).Slice()
 	if err == nil {

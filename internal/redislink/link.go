@@ -33,7 +33,8 @@ type Link struct {
 	Addr string
 	ID   string // the server's id of the connection; every copy of this process has a different one
 
-	client *goredis.Client
+	client   *goredis.Client
+	patience time.Duration // for an answer
 }
 
 // plain turns off everything that go-redis does on its own: retries, reconnects, extra connections.
@@ -49,7 +50,7 @@ func plain(o *goredis.Options) *goredis.Options {
 
 // dial connects to a server once. The client library gets this connection and never another one.
 func dial(ctx context.Context, o *goredis.Options) error {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, o.Network, o.Addr)
@@ -95,7 +96,7 @@ func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*Link, e
 	if err := dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	l := &Link{client: goredis.NewClient(o), Addr: o.Addr}
+	l := &Link{client: goredis.NewClient(o), Addr: o.Addr, patience: o.ReadTimeout}
 	l.Conn = l.client.Conn()
 	if err := l.greet(ctx, allowEviction); err != nil {
 		l.Close()
@@ -105,7 +106,7 @@ func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*Link, e
 }
 
 func (l *Link) greet(ctx context.Context, allowEviction bool) error {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	id, err := l.Conn.ClientID(ctx).Result()
 	if err != nil {
@@ -134,7 +135,7 @@ func (l *Link) Close() {
 // replicas. It returns the script's answer and how many replicas have what it wrote. An error of
 // the script itself is a goredis.Error; after any other one the script may or may not have run.
 func (l *Link) Run(text string, keys []string, args []string, replicas int) (reply any, have int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
 	values := make([]any, len(args))
 	for i, a := range args {
@@ -167,14 +168,14 @@ func (l *Link) Run(text string, keys []string, args []string, replicas int) (rep
 
 // Wait counts the replicas that have what was written over this connection.
 func (l *Link) Wait(replicas int) (have int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
 	return l.Conn.Do(ctx, "WAIT", replicas, WaitTimeout.Milliseconds()).Int()
 }
 
 // askReplicas asks a Sentinel how many replicas of the master it knows, also those that are away.
 func askReplicas(ctx context.Context, o *goredis.Options, master string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	if err := dial(ctx, o); err != nil {
 		return 0, err
@@ -187,7 +188,7 @@ func askReplicas(ctx context.Context, o *goredis.Options, master string) (int, e
 
 // askSentinel asks a Sentinel for the master's address. It names no nodes.
 func askSentinel(ctx context.Context, o *goredis.Options, master string) (addr string, nodes []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	if err := dial(ctx, o); err != nil {
 		return "", nil, err
@@ -208,7 +209,7 @@ func askSentinel(ctx context.Context, o *goredis.Options, master string) (addr s
 
 // askNode asks a cluster node which node has the key, and for the list of nodes.
 func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, nodes []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	if err := dial(ctx, o); err != nil {
 		return "", nil, err

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -24,6 +25,7 @@ type Target struct {
 	Options         goredis.Options // for data servers; Addr only where there is one
 	Custom          *tls.Config     // of connections with TLS, instead of what the URL says; nil = that
 	Query           url.Values      // what the query has of own names, see Parse
+	Limit           time.Duration   // of each step; 0 = DialTimeout and Patience
 	seeds           []string        // the servers to ask for the master, in order
 	master          string          // the Sentinels' name for it
 	sentinel        goredis.Options // for Sentinels
@@ -180,7 +182,11 @@ func (t *Target) at(o goredis.Options, addr string) (*goredis.Options, error) {
 		}
 		o.TLSConfig = c
 	}
-	return plain(&o), nil
+	plain(&o)
+	if t.Limit > 0 {
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = t.Limit, t.Limit, t.Limit
+	}
+	return &o, nil
 }
 
 // Open finds the master, connects to it and checks that it may be used.
