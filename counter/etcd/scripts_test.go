@@ -80,7 +80,7 @@ type watch struct {
 var ids = regexp.MustCompile(`\b[0-9a-f]{12,20}\b`)
 
 func (f *fleet) do(words []string) string {
-	said := f.command(words)
+	said := countertest.StoodStill(f.command(words))
 	for name, s := range f.servers {
 		said = strings.ReplaceAll(said, s.Addr(), name)
 	}

@@ -58,7 +58,7 @@ func Answers(t *testing.T, s Subject) {
 			d.Name = name
 			return d
 		}
-		play(a.do)
+		play(func(words []string) string { return StoodStill(a.do(words)) })
 	})
 }
 

@@ -55,7 +55,7 @@ func play(t *testing.T, name string, newOpen func(t *testing.T) Open, definition
 			if _, err := b.Behind(bg); errors.Is(err, counter.ErrNoRoll) && strings.HasSuffix(t.Name(), "behind") {
 				t.Skip("does not apply to a store that knows of no daemons")
 			}
-			play(func(words []string) string { return process.ReplaceAllString(s.Do(words), "PROCESS") })
+			play(func(words []string) string { return process.ReplaceAllString(StoodStill(s.Do(words)), "PROCESS") })
 		})
 }
 

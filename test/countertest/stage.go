@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 // A Stage has the stores of a script, see package script, and carries out calls of them. A store is named first:
@@ -66,6 +67,15 @@ func (s *Stage) Constant(text string) string {
 		return fmt.Sprint("TOKEN", s.tokens[token])
 	})
 	return column.ReplaceAllString(text, "at column N")
+}
+
+// StoodStill begins a script's section anew if etcd says that it could not answer a call in time. Otherwise it returns
+// what was said.
+func StoodStill(said string) string {
+	if strings.Contains(said, "etcdserver: request timed out") {
+		panic(script.Again{Why: said})
+	}
+	return said
 }
 
 // Do carries out a call. The word ” is empty.

@@ -46,18 +46,52 @@ func RunAs(t *testing.T, path, kind string, section func(t *testing.T, play func
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			called := false
-			section(t, func(do Do) {
-				called = true
-				s.play(t, kind, do)
+			Attempt(t, func() {
+				called := false
+				section(t, func(do Do) {
+					called = true
+					s.play(t, kind, do)
+				})
+				if !called {
+					t.Error("nobody played it")
+				}
 			})
-			if !called {
-				t.Error("nobody played it")
-			}
 		})
 	}
 	if *update && !t.Failed() {
 		write(t, path, kind, f)
+	}
+}
+
+// attempts is how often something is begun anew.
+const attempts = 10
+
+// An Again is what a Do panics with when a server has said that it stood still in a call: it may have carried it out,
+// or not, so that the section begins anew.
+type Again struct{ Why string }
+
+// Attempt calls try, and again if it panics with an Again.
+func Attempt(t *testing.T, try func()) {
+	t.Helper()
+	for n := 1; ; n++ {
+		again := Again{}
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					var ok bool
+					if again, ok = p.(Again); !ok {
+						panic(p)
+					}
+				}
+			}()
+			try()
+		}()
+		if again.Why == "" {
+			return
+		}
+		if t.Logf("attempt %d: %s", n, again.Why); n == attempts {
+			t.Fatal("that was the last one")
+		}
 	}
 }
 
