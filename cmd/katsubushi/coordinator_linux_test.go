@@ -214,7 +214,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		pool.says(t, "there already", "init", "-how", "new")
 		first.WaitListening(t)
 		awaitReadyz(t, port, http.StatusOK, "ready", "")
-		c.add(hurry(t, first, 50_000))
+		c.add(hurry(t, first, 5_000))
 
 		second := pool.start(t, "-lanes", "2")
 		// A busy machine may leave records in use that no lane has: after a slow answer. They end.
@@ -228,7 +228,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 			return second.serve(2) && held == 3 && pool.told(t, "\n2 free: -all lists them\n", "list") &&
 				pool.told(t, " at 127.0.0.9:4711\n", "list") && pool.told(t, "\nheld         3\n", "stats")
 		})
-		c.add(hurry(t, second, 50_000))
+		c.add(hurry(t, second, 5_000))
 		if code, _, stderr := pool.lease("replicas"); code != exitFailure ||
 			!strings.Contains(stderr, "lease replicas: "+s.kind+" has no replicas to wait for") {
 			t.Errorf("lease replicas: exit code %d: %s", code, stderr)
@@ -247,12 +247,12 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 			t.Fatal(stderr)
 		}
 		await(t, "it has another worker id", func() bool { return workerOf(t, first) != was })
-		c.add(hurry(t, first, 50_000))
+		c.add(hurry(t, first, 5_000))
 
 		second.end(t, syscall.SIGKILL)
 		for range 2 {
 			again := pool.start(t)
-			c.add(hurry(t, again, 50_000))
+			c.add(hurry(t, again, 5_000))
 			again.end(t, syscall.SIGTERM)
 		}
 		first.end(t, syscall.SIGTERM)
@@ -360,7 +360,7 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		}
 		await(t, "the newcomer serves", func() bool { return third.Entry("listening") != nil })
 		third.WaitListening(t)
-		c.add(hurry(t, third, 50_000))
+		c.add(hurry(t, third, 5_000))
 		for _, l := range []*load{l, l2} {
 			l.awaitMore(t, 1000)
 			l.finish(t)
@@ -376,7 +376,7 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		if waited := time.Since(restored); waited < shortPoolFloor-time.Second { // clocks are compared to within less
 			t.Errorf("a newcomer served %v after lease restored", waited)
 		}
-		c.add(hurry(t, last, 50_000))
+		c.add(hurry(t, last, 5_000))
 
 		s.wipe(t)
 		s.launch()
@@ -388,7 +388,7 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 			return strings.Contains(last.Logged(), "the store has forgotten it")
 		})
 		await(t, "it serves again", func() bool { return settled(last) })
-		c.add(hurry(t, last, 50_000))
+		c.add(hurry(t, last, 5_000))
 		c.verdict(t)
 	})
 }

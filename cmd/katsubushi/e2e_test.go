@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -207,20 +208,22 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 // as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {
 	t.Parallel()
-	onDisk := []string{"-state-dir", t.TempDir(), "-state-any-disk"}
+	// 16 ids a millisecond, so that those of half a second come at once.
+	layout := []string{"-layout", "node:18,time:41,sequence:4"}
+	onDisk := append(layout, "-state-dir", t.TempDir(), "-state-any-disk")
 	for name, c := range map[string]struct {
 		signal syscall.Signal
 		args   []string
 	}{
-		"state file": {syscall.SIGKILL, append(onDisk, "-worker-id", "1")},
-		"no state":   {syscall.SIGKILL, []string{"-worker-id", "1"}},
-		"clean stop": {syscall.SIGTERM, append(onDisk, "-worker-id", "3")},
+		"state file": {syscall.SIGKILL, slices.Concat(onDisk, []string{"-worker-id", "1"})},
+		"no state":   {syscall.SIGKILL, slices.Concat(layout, []string{"-worker-id", "1"})},
+		"clean stop": {syscall.SIGTERM, slices.Concat(onDisk, []string{"-worker-id", "3"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var last uint64
 			for range 4 {
 				p := start(t, c.args...)
-				ids := hurry(t, p, 400_000)
+				ids := hurry(t, p, 8_000)
 				if code := p.end(t, c.signal); c.signal == syscall.SIGTERM && code != exitOK {
 					t.Fatalf("exit code %d", code)
 				}

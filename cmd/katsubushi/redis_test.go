@@ -90,7 +90,7 @@ func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 		p := launchLeasing(t, url)
 		p.WaitListening(t)
 		for _, d := range append(others, p) {
-			c.add(hurry(t, d, 200_000))
+			c.add(hurry(t, d, 20_000))
 		}
 		for _, d := range append(others, p) {
 			d.Process.Kill()
