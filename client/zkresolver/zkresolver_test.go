@@ -1,6 +1,7 @@
 package zkresolver
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -9,35 +10,32 @@ import (
 )
 
 type directory struct {
-	t *testing.T
-	*zk.Conn
+	*zktest.Server
+	conn *zk.Conn
 }
 
 const peers = "/some/pool/peers"
 
+// Put and Delete insist: the library's connection may break on a busy machine, before a call is carried out or after.
 func (d directory) Put(name, text string) {
-	if _, err := d.Create(peers+"/"+name, []byte(text), 0, zk.WorldACL(zk.PermAll)); err == zk.ErrNodeExists {
-		if _, err := d.Set(peers+"/"+name, []byte(text), -1); err != nil {
-			d.t.Fatal(err)
+	d.Until("it is written", func() bool {
+		_, err := d.conn.Create(peers+"/"+name, []byte(text), 0, zk.WorldACL(zk.PermAll))
+		if errors.Is(err, zk.ErrNodeExists) {
+			_, err = d.conn.Set(peers+"/"+name, []byte(text), -1)
 		}
-	} else if err != nil {
-		d.t.Fatal(err)
-	}
+		return err == nil
+	})
 }
 
 func (d directory) Delete(name string) {
-	if err := d.Conn.Delete(peers+"/"+name, -1); err != nil {
-		d.t.Fatal(err)
-	}
+	d.Until("it is deleted", func() bool {
+		err := d.conn.Delete(peers+"/"+name, -1)
+		return err == nil || errors.Is(err, zk.ErrNoNode)
+	})
 }
 
 func TestFollowsAnnouncements(t *testing.T) {
 	s := zktest.Start(t)
-	d := directory{t, s.Client()}
-	for _, path := range []string{"/some", "/some/pool", peers} {
-		if _, err := d.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	followtest.Run(t, New(s.Client(), "some/pool"), d)
+	s.Make(peers)
+	followtest.Run(t, New(s.Client(), "some/pool"), directory{s, s.Client()})
 }
