@@ -151,7 +151,11 @@ func (f *fleet) server(s *etcdtest.Member, what string, words []string) string {
 	key := "/katsubushi/shop/" + append(words, "")[0]
 	switch what {
 	case "etcdctl":
-		return s.Control(words...)
+		said, err := s.ControlOnce(words...)
+		if countertest.StoodStill(said); err != nil {
+			f.t.Fatalf("etcdctl %v: %v: %s", words, err, said)
+		}
+		return said
 	case "puts":
 		s.Put(key, strings.Join(words[1:], " "))
 	case "gets":

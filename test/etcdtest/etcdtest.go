@@ -202,18 +202,36 @@ func (m *Member) ask(f func(context.Context, *clientv3.Client) error) {
 	})
 }
 
-// Control runs etcdctl, of API version 3, on this member.
-func (m *Member) Control(args ...string) string {
+// stoodStill is in what etcd says that was stopped in a call, which it may have carried out.
+const stoodStill = "etcdserver: request timed out"
+
+// Control runs etcdctl, of API version 3, on this member, until etcd answers. Then something may be there already.
+func (m *Member) Control(args ...string) (out string) {
+	m.t.Helper()
+	stood := false
+	m.Until("etcdctl has an answer", func() bool {
+		var err error
+		if out, err = m.ControlOnce(args...); err != nil && strings.Contains(out, stoodStill) {
+			stood = true
+			return false
+		}
+		if err != nil && !(stood && strings.Contains(out, "already exists")) {
+			m.t.Fatalf("etcdctl %v: %v: %s", args, err, out)
+		}
+		return true
+	})
+	return out
+}
+
+// ControlOnce is Control once, whatever etcd answers.
+func (m *Member) ControlOnce(args ...string) (out string, err error) {
 	m.t.Helper()
 	cmd := exec.Command("etcdctl",
 		append([]string{"--endpoints", m.endpoint(), "--dial-timeout", patience.String(), "--command-timeout",
 			patience.String()}, args...)...)
 	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		m.t.Fatalf("etcdctl %v: %v: %s", args, err, out)
-	}
-	return string(out)
+	all, err := cmd.CombinedOutput()
+	return string(all), err
 }
 
 // Calls counts the calls that the member has answered, by method: "Txn", "Range", "LeaseKeepAlive".
