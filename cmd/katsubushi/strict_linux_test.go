@@ -17,6 +17,7 @@ import (
 func TestStrictFleet(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 3, 3)
+	f.pause = time.Millisecond
 	f.ask(3, 2)
 	f.servedByAll("at first")
 	for range 2 {

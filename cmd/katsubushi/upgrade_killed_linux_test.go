@@ -118,7 +118,7 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 		await(t, "it is under way", func() bool { return strings.Contains(u.Logged(), `"took over"`) })
 		// Of the new process, which has the connection. The old one kills it after some seconds, if it is not
 		// killed here before: then that has come.
-		for begun, n := time.Now(), 0; n < 10_000 && time.Since(begun) < 2*time.Second; n++ {
+		for begun, n := time.Now(), 0; n < 1_000 && time.Since(begun) < 2*time.Second; n++ {
 			var a answer
 			if _, err := io.WriteString(conn, "get id\r\n"); err != nil || a.read(r) != nil {
 				break
