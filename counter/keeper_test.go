@@ -255,7 +255,7 @@ func (s *stage) do(words []string) string {
 		}
 		s.rigs[words[1]] = newRig(s.t, s.db, next)
 	case "sleep":
-		time.Sleep(s.duration(words[1]))
+		time.Sleep(s.Duration(words[1]))
 	case "over":
 		s.terms[words[1]].over.Store(true)
 	case "db":
@@ -267,14 +267,6 @@ func (s *stage) do(words []string) string {
 		return s.Stage.Do(words)
 	}
 	return ""
-}
-
-func (s *stage) duration(word string) time.Duration {
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return d
 }
 
 // with lets a Keeper do something, or its clients, and adds how long that took, and how many calls for blocks there
@@ -326,7 +318,7 @@ func (s *stage) command(r *rig, words []string) string {
 	case "given":
 		<-r.given[name]
 	case "takes":
-		r.store.delay = s.duration(name)
+		r.store.delay = s.Duration(name)
 	case "fails", "loses":
 		r.store.fail(errors.New(strings.ReplaceAll(rest, "+", "\r\n")), words[0] == "loses")
 	case "works":

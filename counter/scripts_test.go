@@ -97,11 +97,7 @@ func (b *bench) number(words []string, i int) uint64 {
 	if i >= len(words) {
 		return 0
 	}
-	n, err := strconv.ParseUint(words[i], 10, 64)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n
+	return b.Number(words[i])
 }
 
 // do adds what the Machine has told and logged.
@@ -223,10 +219,7 @@ func (b *bench) need(words []string) string {
 	var err error
 	switch words[0] {
 	case "need":
-		pause, err := time.ParseDuration(append(words, "0s", "0s", "0s")[3])
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		pause := b.Duration(append(words, "0s", "0s", "0s")[3])
 		b.left, b.short, b.now, b.greedy = b.number(words, 1), b.number(words, 2), b.now.Add(pause), b.number(words, 4)
 	case "fail":
 		b.left, b.short, b.now = b.number(words, 1), 1, b.now.Add(b.wait)

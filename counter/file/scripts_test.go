@@ -83,23 +83,15 @@ func (f *folder) do(words []string) string {
 	case "did":
 		return f.did()
 	case "clock":
-		f.now = f.now.Add(f.duration(words[1]))
+		f.now = f.now.Add(f.Duration(words[1]))
 	default:
 		if words[1] == "later" {
-			file.Later(f.Stores[words[0]].(*file.Store), f.duration(words[2]))
+			file.Later(f.Stores[words[0]].(*file.Store), f.Duration(words[2]))
 			return ""
 		}
 		return f.Do(words)
 	}
 	return ""
-}
-
-func (f *folder) duration(word string) time.Duration {
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return d
 }
 
 func (f *folder) open(name string, words []string) string {

@@ -96,18 +96,13 @@ func (w *world) command(words []string) string {
 			}
 		})
 	case "note":
-		ago, err := time.ParseDuration(words[2])
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.notes[words[1]] = fmt.Sprint(time.Now().Add(-ago).UnixMilli(), " ", strings.Join(words[3:], " "))
+		w.notes[words[1]] = fmt.Sprint(time.Now().Add(-w.Duration(words[2])).UnixMilli(), " ", strings.Join(words[3:], " "))
 	case "learnt":
 		w.noted = strings.Join(words[1:], " ")
 	case "cancel":
 		w.Cancel()
 	case "sleep":
-		d, _ := time.ParseDuration(words[1])
-		time.Sleep(d)
+		time.Sleep(w.Duration(words[1]))
 	case "set":
 		*map[string]*bool{"now": &w.now, "runs": &w.runs, "settles": &w.settles, "seems-damaged": &w.notFirst}[words[1]] =
 			words[2] == "on"

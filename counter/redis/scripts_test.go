@@ -108,15 +108,11 @@ func (f *fleet) command(words []string) string {
 	case "replica":
 		f.servers[words[1]] = f.servers[words[2]].Replica(args[1:]...)
 	case "sentinel":
-		n, _ := strconv.Atoi(words[3])
-		f.servers[words[1]] = redistest.Sentinels(f.t, 1, n, f.servers[words[2]].Addr())[0]
+		f.servers[words[1]] = redistest.Sentinels(f.t, 1, int(f.Number(words[3])), f.servers[words[2]].Addr())[0]
 	case "open":
 		f.Stores[words[1]] = f.open(words[2:])
 	case "clock":
-		d, err := time.ParseDuration(words[len(words)-1])
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		d := f.Duration(words[len(words)-1])
 		if words[1] == "runs" {
 			f.runs = d
 		}
@@ -127,8 +123,7 @@ func (f *fleet) command(words []string) string {
 	case "proxy":
 		f.proxies[words[1]] = redistest.NewProxy(f.t, f.servers[words[2]].Addr())
 	case "press":
-		n, _ := strconv.Atoi(words[1])
-		for range n {
+		for range f.Number(words[1]) {
 			f.now += f.runs.Milliseconds()
 			for _, name := range words[2:] {
 				f.Do([]string{name, "takes", "orders", "1000000"})
@@ -312,8 +307,7 @@ func (f *fleet) open(words []string) *Store {
 	}
 	for _, word := range words {
 		if skew, ok := strings.CutPrefix(word, "skew="); ok {
-			by, _ := time.ParseDuration(skew)
-			now := s.c.now
+			by, now := f.Duration(skew), s.c.now
 			s.c.now = func() int64 { return now() + by.Milliseconds() }
 		}
 	}

@@ -78,7 +78,7 @@ func StoodStill(said string) string {
 	return said
 }
 
-// Do carries out a call. The word ” is empty.
+// Do carries out a call. Two apostrophes are an empty word.
 func (s *Stage) Do(words []string) string {
 	for i, word := range words {
 		words[i] = strings.TrimPrefix(word, "''")
@@ -128,12 +128,22 @@ func (s *Stage) context(words []string) (context.Context, []string) {
 	return ctx, words[:len(words)-1]
 }
 
-func (s *Stage) number(word string) uint64 {
+// Number is a word that is one.
+func (s *Stage) Number(word string) uint64 {
 	n, err := strconv.ParseUint(word, 10, 64)
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	return n
+}
+
+// Duration is a word that is one.
+func (s *Stage) Duration(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return d
 }
 
 // Definition is what the words of a define say.
@@ -143,7 +153,7 @@ func (s *Stage) Definition(words []string) counter.Definition {
 		option, value, _ := strings.Cut(word, "=")
 		if to := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max,
 			"batch": &d.Batch, "rate": &d.Rate, "node": &d.Time.Node}[option]; to != nil {
-			*to = s.number(value)
+			*to = s.Number(value)
 		}
 		d.Strict = d.Strict || word == "strict" || option == "node"
 		d.RefuseLoss = d.RefuseLoss || word == "refuse"
@@ -165,10 +175,13 @@ func (s *Stage) toStore(ctx context.Context, words []string, store counter.Store
 		r, err := store.Define(ctx, s.Definition(words[1:]))
 		return s.brief(r, err), true
 	case "reserve":
-		b, err := store.Reserve(ctx, name, s.number(words[2]))
+		b, err := store.Reserve(ctx, name, s.Number(words[2]))
+		if ctx.Err() != nil && counter.Certain(err) {
+			s.T.Errorf("%v is certain, but the call was cut off", err)
+		}
 		return s.granted(name, b, err), true
 	case "takes":
-		b, err := store.Reserve(ctx, name, s.number(words[2]))
+		b, err := store.Reserve(ctx, name, s.Number(words[2]))
 		for _, old := range s.blocks[name] {
 			if err == nil && b.Lo <= old.Hi && old.Lo <= b.Hi {
 				s.T.Errorf("granted %+v, and %+v before", b, old)
@@ -179,7 +192,7 @@ func (s *Stage) toStore(ctx context.Context, words []string, store counter.Store
 		}
 		return "ok", true
 	case "advance":
-		span := counter.Span{From: s.number(words[2]), To: s.number(words[3]), Need: 1, Term: words[4]}
+		span := counter.Span{From: s.Number(words[2]), To: s.Number(words[3]), Need: 1, Term: words[4]}
 		b, err := store.(counter.Timekeeper).Advance(ctx, name, span)
 		return s.granted(name, b, err), true
 	case "return":
@@ -213,8 +226,8 @@ func (s *Stage) giveBack(ctx context.Context, words []string, store counter.Stor
 		}
 		return strings.Join(said, "\n")
 	}
-	before := s.number(append(words, "0")[2])
-	return Said("", store.Return(ctx, words[0], s.Granted(words[0], int(before)), s.number(words[1])))
+	before := s.Number(append(words, "0")[2])
+	return Said("", store.Return(ctx, words[0], s.Granted(words[0], int(before)), s.Number(words[1])))
 }
 
 // Granted is the newest block of a sequence, or the one that was granted so many before it.
@@ -230,11 +243,11 @@ func (s *Stage) Granted(name string, before int) counter.Block {
 func (s *Stage) toAdmin(ctx context.Context, words []string, admin counter.Admin) string {
 	switch words[0] {
 	case "raise":
-		return s.brief(admin.Raise(ctx, words[1], s.number(words[2])))
+		return s.brief(admin.Raise(ctx, words[1], s.Number(words[2])))
 	case "retire":
 		return s.brief(admin.Retire(ctx, words[1]))
 	case "revive":
-		return s.brief(admin.Revive(ctx, s.Definition(append(words[1:2:2], words[3:]...)), s.number(words[2])))
+		return s.brief(admin.Revive(ctx, s.Definition(append(words[1:2:2], words[3:]...)), s.Number(words[2])))
 	case "show":
 		return s.brief(admin.Show(ctx, words[1]))
 	case "list":

@@ -18,16 +18,6 @@ func Define(t testing.TB, s counter.Store, names ...string) {
 	}
 }
 
-// Reserve reserves n values of orders, and wants all from lo on.
-func Reserve(t testing.TB, s counter.Store, n, lo uint64) counter.Block {
-	t.Helper()
-	b, err := s.Reserve(bg, "orders", n)
-	if err != nil || b.Lo != lo || b.Hi != lo+n-1 || b.Token == "" {
-		t.Fatalf("%+v, %v; want %d to %d", b, err, lo, lo+n-1)
-	}
-	return b
-}
-
 // Refused wants an error that is another one, or any, and says all texts.
 func Refused(t testing.TB, err, is error, texts ...string) {
 	t.Helper()
