@@ -1,13 +1,12 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -111,72 +110,19 @@ func TestDashboardOfFleets(t *testing.T) {
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	exprs := map[string]string{}
+	tests, err := os.ReadFile("testdata/fleets.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := strings.NewReplacer("$job", "ids", "$instance", ".+", "$__rate_interval", "1m", "'", "''")
 	for _, p := range dashboard.Panels {
 		if len(p.Targets) > 0 {
-			values := strings.NewReplacer("$job", "ids", "$instance", ".+", "$__rate_interval", "1m")
-			exprs[p.Title] = values.Replace(p.Targets[0].Expr)
-		}
-	}
-	type series map[string]string // the values of each
-	daemon := func(s series, job, instance, up, ready, worker string) {
-		of := fmt.Sprintf(`{job="%s", instance="%s"`, job, instance)
-		s["up"+of+"}"], s["katsubushi_ready"+of+"}"] = up, ready
-		s["katsubushi_layout_info"+of+`, fingerprint="`+worker[:1]+`"}`] = ready
-		s["katsubushi_build_info"+of+"}"] = ready
-		s["katsubushi_lane_state"+of+`, state="serving", lane="0", `+worker[1:]+"}"] = ready
-	}
-	healthy, broken, down, none, pods := series{}, series{}, series{}, series{}, series{}
-	for i, s := range []series{healthy, broken, down, none, pods} {
-		daemon(s, "other", "a", "0 0", "_ _", `xworker_id="1"`)
-		daemon(s, "other", "b", "1 1", "0 0", `yworker_id="1"`)
-		daemon(s, "other", "c", "1 1", "1 1", `zworker_id="1"`)
-		switch i {
-		case 0:
-			daemon(s, "ids", "a", "1 1", "1 1", `xworker_id="1", pool="p"`)
-			daemon(s, "ids", "b", "1 1", "1 1", `xworker_id="1", pool="q"`)
-		case 1:
-			daemon(s, "ids", "a", "1 1", "1 1", `xworker_id="1", pool="p"`)
-			daemon(s, "ids", "b", "1 1", "1 1", `yworker_id="1"`)
-			daemon(s, "ids", "c", "1 1", "0 0", `yworker_id="2"`)
-			daemon(s, "ids", "d", "0 0", "1 stale", `yworker_id="3"`)
-		case 2:
-			daemon(s, "ids", "a", "0 0", "1 stale", `xworker_id="1"`)
-			daemon(s, "ids", "b", "0 0", "1 stale", `xworker_id="1"`)
-		case 4: // of one name in two namespaces
-			daemon(s, `ids", namespace="eu`, "a", "1 1", "1 1", `xworker_id="1"`)
-			daemon(s, `ids", namespace="us`, "a", "1 1", "1 1", `yworker_id="1"`)
-		}
-	}
-	const idle, twice = "Daemons that issue no ids", "Worker ids on two hosts"
-	const layouts, rate, hosts = "Layouts", "Ids per second", "What runs"
-	exprs[hosts] = "count(" + exprs[hosts] + ")" // a table
-	tests := "tests:\n"
-	for _, c := range []struct {
-		of   series
-		want map[string]string // the figure; "" = no value
-	}{
-		{healthy, map[string]string{idle: "0", twice: "0", layouts: "1"}},
-		{broken, map[string]string{idle: "2", twice: "1", layouts: "2"}},
-		{down, map[string]string{idle: "2", twice: "", layouts: "", rate: ""}},
-		{none, map[string]string{idle: "", twice: "", layouts: "", rate: ""}},
-		{pods, map[string]string{idle: "0", twice: "0", layouts: "1", hosts: "2"}},
-	} {
-		tests += "- interval: 1m\n  input_series:\n"
-		for _, name := range slices.Sorted(maps.Keys(c.of)) {
-			tests += fmt.Sprintf("  - {series: %q, values: %q}\n", name, c.of[name])
-		}
-		tests += "  promql_expr_test:\n"
-		for _, title := range slices.Sorted(maps.Keys(c.want)) {
-			want := ""
-			if v := c.want[title]; v != "" {
-				want = "{labels: '{}', value: " + v + "}"
-			}
-			tests += fmt.Sprintf("  - {expr: %q, eval_time: 1m, exp_samples: [%s]}\n", exprs[title], want)
+			expr := values.Replace(p.Targets[0].Expr)
+			tests = bytes.ReplaceAll(tests, []byte("{"+p.Title+"}"), []byte(expr))
 		}
 	}
 	file := filepath.Join(t.TempDir(), "tests.yml")
-	if err := os.WriteFile(file, []byte(tests), 0o600); err != nil {
+	if err := os.WriteFile(file, tests, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
