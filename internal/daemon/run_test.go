@@ -116,6 +116,30 @@ func get(t *testing.T, c net.Conn) uint64 {
 	return id
 }
 
+// one sends a request, and returns the first line of its answer, or of a VALUE or $N the line behind it.
+func one(t *testing.T, address, request string) string {
+	t.Helper()
+	c := dial(t, address)
+	defer c.Close()
+	io.WriteString(c, request)
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	if strings.HasPrefix(line, "VALUE ") || strings.HasPrefix(line, "$") {
+		line, err = r.ReadString('\n')
+	}
+	if err != nil {
+		t.Fatalf("%q: %v", request, err)
+	}
+	return strings.Trim(line, ":\r\n")
+}
+
+// texts returns a group of statistics.
+func (d *Daemon) texts(group string) map[string]string {
+	m := map[string]string{}
+	d.observer.Stats([]byte(group), func(name, value string) { m[name] = value })
+	return m
+}
+
 // await waits until is returns true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()

@@ -37,13 +37,6 @@ func (d *Daemon) figure(t *testing.T, name string) int64 {
 	return v
 }
 
-// texts returns a group of statistics.
-func (d *Daemon) texts(group string) map[string]string {
-	m := map[string]string{}
-	d.observer.Stats([]byte(group), func(name, value string) { m[name] = value })
-	return m
-}
-
 // demote hands groups over, or says why not.
 func (d *Daemon) demote(ctx context.Context, group int) error {
 	if r := runnerOf(d).Load(); r != nil {

@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,25 +15,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
-
-const txLine = "tx snowflake layout=katsubushi order=strict node=1000"
-
-// one sends a request, and returns the first line of its answer, or of a VALUE or $N the line behind it.
-func one(t *testing.T, address, request string) string {
-	t.Helper()
-	c := dial(t, address)
-	defer c.Close()
-	io.WriteString(c, request)
-	r := bufio.NewReader(c)
-	line, err := r.ReadString('\n')
-	if strings.HasPrefix(line, "VALUE ") || strings.HasPrefix(line, "$") {
-		line, err = r.ReadString('\n')
-	}
-	if err != nil {
-		t.Fatalf("%q: %v", request, err)
-	}
-	return strings.Trim(line, ":\r\n")
-}
 
 // What the status page and /metrics show of timestamps on the daemon that leads them and on one that does not: the last
 // id, up to which one it may issue without another write, and how far ahead of the clock the last one is.
