@@ -2,12 +2,10 @@ package windows
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -259,126 +256,6 @@ func TestTwoHoldersInOneProgram(t *testing.T) {
 	})
 }
 
-// TestStopInEveryState: it gives back whatever there is, once, and waits for all that Start began: the bubble
-// would not end otherwise.
-func TestStopInEveryState(t *testing.T) {
-	broken := errors.New("broken")
-	for _, c := range []struct {
-		name   string
-		change func(*Config)
-		until  func(h *Holder)
-		want   string
-		logs   string
-	}{
-		{"new", nil, func(*Holder) {}, "", ""},
-		{"not opened", func(c *Config) {
-			c.Store.Open = func(func() int64, string) (workerid.Backend, error) { return nil, broken }
-		}, func(h *Holder) {
-			if err := h.Open(); !errors.Is(err, broken) {
-				t.Error(err)
-			}
-		}, "", ""},
-		{"opened", nil, func(h *Holder) { h.Open() }, "close", ""},
-		{"started", nil, func(h *Holder) {
-			h.Open()
-			h.Start()
-		}, "acquire, not ready, release, withdraw, close", "lane=0 state=serving"},
-		{"ready", nil, func(h *Holder) {
-			h.Open()
-			h.Start()
-			synctest.Wait()
-			h.Opened(0)
-			time.Sleep(3 * time.Second)
-		}, "acquire, not ready, ready, release, withdraw, close", "ready=true"},
-		{"left", nil, func(h *Holder) {
-			h.Open()
-			h.Start()
-			synctest.Wait()
-			h.Opened(0)
-			time.Sleep(3 * time.Second)
-			<-h.Leave()
-		}, "acquire, not ready, ready, not ready, release, withdraw, close", "ready=false"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var log said
-				f := &fake{}
-				config := announcing(&log, f)
-				config.PeerCheck = "warn"
-				if c.change != nil {
-					c.change(&config)
-				}
-				h := New(config)
-				c.until(h)
-				synctest.Wait()
-				h.Stop(false)
-				h.Stop(false)
-				done := strings.Replace(f.calls(), "not ready, acquire", "acquire, not ready", 1) // two goroutines
-				if done != c.want {
-					t.Errorf("%s, want %s", done, c.want)
-				}
-				if got := log.take(); !strings.Contains(got, c.logs) || strings.Contains(got, "not given back") {
-					t.Errorf("%s\nwant %s", got, c.logs)
-				}
-			})
-		})
-	}
-}
-
-// TestAStoreThatTakesNothingBack: Stop says so, and ends.
-func TestAStoreThatTakesNothingBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var log said
-		f := &fake{}
-		h := begun(t, announcing(&log, f))
-		synctest.Wait()
-		h.Opened(0)
-		time.Sleep(3 * time.Second)
-		f.set(errors.New("connection refused"), nil)
-		<-h.Leave()
-		h.Stop(false)
-		got := log.take()
-		for _, want := range []string{
-			`msg="worker ids are not given back: they are free when their windows end" error="workerid: lease of lane 0 not`,
-			`msg="clients that watch the store do not know that this daemon stops" error="connection refused"`,
-		} {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s\nwant %s", got, want)
-			}
-		}
-		if _, err := h.id(); err == nil {
-			t.Error("an id after Stop")
-		}
-	})
-}
-
-// TestStatus: which worker ids there are, what each lane waits for, and what is known of peers.
-func TestStatus(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var log said
-		f := &fake{}
-		f.set(errors.New("connection refused"), nil)
-		c := leasing(&log, f)
-		c.Lanes = 2
-		h := begun(t, c)
-		time.Sleep(3 * time.Second)
-		want := "no worker id yet\nlane 0: acquiring for 3s: connection refused\nlane 1: acquiring for 3s: connection refused"
-		if got := h.Status(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-		if got := strings.Join(h.Notes(), "\n"); "no worker id yet\n"+got != want {
-			t.Errorf("notes %q", got)
-		}
-		f.set(nil, nil)
-		<-h.Serving()
-		time.Sleep(time.Minute)
-		got := strings.Replace(h.Status(), "6, 5", "5, 6", 1) // the first answer may be either lane's
-		if got != "serving, worker id 5, 6" || len(h.Notes()) != 0 || !h.Leased() {
-			t.Errorf("%q, %q", got, h.Notes())
-		}
-	})
-}
-
 // TestALaneThatDrainsHasItsWorkerID: until the window ends, though the lease is lost.
 func TestALaneThatDrainsHasItsWorkerID(t *testing.T) {
 	for _, c := range []struct {
@@ -391,43 +268,6 @@ func TestALaneThatDrainsHasItsWorkerID(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-}
-
-// TestReadyIsTheProgramsOwn: if it knows better than the lanes.
-func TestReadyIsTheProgramsOwn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var log said
-		c := leasing(&log, &fake{})
-		c.Ready = func() error { return errors.New("the leader is away") }
-		h := begun(t, c)
-		time.Sleep(time.Second)
-		if got, want := h.Status(), "the leader is away\nlane 0: serving for 1s"; got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	})
-}
-
-// TestWaitersAreWoken: whoever got id.ErrWait is told to ask again.
-func TestWaitersAreWoken(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var log said
-		f, woken := &fake{}, new(atomic.Int64)
-		c := leasing(&log, f)
-		c.Wake = func() { woken.Add(1) }
-		h := begun(t, c)
-		synctest.Wait()
-		before := woken.Load()
-		f.set(errors.New("away"), nil)
-		time.Sleep(2 * time.Minute)
-		if _, err := h.id(); !errors.Is(err, id.ErrWait) {
-			t.Fatal(err)
-		}
-		f.set(nil, nil)
-		time.Sleep(time.Minute)
-		if before == 0 || woken.Load() == before {
-			t.Errorf("woken %d times, then %d", before, woken.Load()-before)
-		}
-	})
 }
 
 // TestHeartbeats: windows are extended as often as the store wants.
@@ -451,147 +291,6 @@ func TestHeartbeats(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestEveryLaneAsksForItsWorkerID: for the fixed one, or for any that may be leased.
-func TestEveryLaneAsksForItsWorkerID(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var log said
-		c := fixed(&log)
-		c.WorkerIDs = []uint64{3, 700}
-		h := begun(t, c)
-		<-h.Serving()
-		time.Sleep(2 * time.Second)
-		if got := h.Status(); got != "serving, worker id 3, 700" || h.Leased() {
-			t.Error(got)
-		}
-	})
-}
-
-// TestValidate: each thing that can be wrong is told by its field, in words.
-func TestValidate(t *testing.T) {
-	var log said
-	minutes := generator.Katsubushi()
-	minutes.Name, minutes.Unit = "minutes", 60_000
-	over, later := generator.Katsubushi(), generator.Katsubushi()
-	over.Epoch -= over.End()
-	later.Epoch = 1767225600000 + 100*365*24*3600*1000 + 1
-	for _, c := range []struct {
-		name   string
-		change func(c *Config)
-		want   string // empty = right
-	}{
-		{"fixed", func(*Config) {}, ""},
-		{"largest", func(c *Config) { c.WorkerIDs = []uint64{c.Layout.MaxWorker()} }, ""},
-		{"too large", func(c *Config) { c.WorkerIDs = []uint64{c.Layout.MaxWorker() + 1} },
-			"WorkerIDs: 1024: 0 to 1023 allowed"},
-		{"twice", func(c *Config) { c.WorkerIDs = []uint64{4, 9, 4} }, "WorkerIDs: 4 is there twice"},
-		{"none", func(c *Config) { c.WorkerIDs = nil }, "WorkerIDs: none given: 0 to 1023, a different one for every " +
-			"daemon of the fleet; or -store, to lease one"},
-		{"no layout", func(c *Config) { c.Layout = generator.Layout{} }, "Layout: "},
-		{"a layout that is over", func(c *Config) { c.Layout = over },
-			"Layout: no id can be issued: the time field ended at 19"},
-		{"a layout that begins later", func(c *Config) { c.Layout = later },
-			"Layout: no id can be issued: the time field begins at 2125-"},
-		{"the latest layout", func(c *Config) {
-			c.Layout = later
-			c.Layout.Epoch--
-		}, ""},
-		{"no run-ahead", func(c *Config) { c.MaxRunAhead = 0 }, ""},
-		{"a minute", func(c *Config) { c.MaxRunAhead = time.Minute }, ""},
-		{"negative", func(c *Config) { c.MaxRunAhead = -1 }, "MaxRunAhead: -1ns: 0s to 1m0s allowed"},
-		{"more", func(c *Config) { c.MaxRunAhead = time.Minute + 1 }, "MaxRunAhead: 1m0.000000001s: 0s to 1m0s allowed"},
-		{"leased", func(c *Config) { *c = leasing(&log, nil) }, ""},
-		{"both", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.WorkerIDs = []uint64{1}
-		}, "WorkerIDs: with -store worker ids are leased, not given"},
-		{"a range too large", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Store.Max = 1024
-		}, "Store.Max: 1024: at most 1023 in this layout"},
-		{"no lanes", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Lanes = 0
-		}, "Lanes: 0: 1 to 64 allowed"},
-		{"most lanes", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Lanes, c.Store.Min, c.Store.Max = 64, 0, 63
-		}, ""},
-		{"more lanes", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Lanes, c.Store.Min, c.Store.Max = 65, 0, 100
-		}, "Lanes: 65: 1 to 64 allowed"},
-		{"as many lanes as worker ids", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Lanes = 5
-		}, ""},
-		{"more than worker ids", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Lanes = 6
-		}, "Lanes: 6: more than there are worker ids from 5 to 9"},
-		{"more than one worker id", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Lanes, c.Store.Max = 2, 5
-		}, "Lanes: 2: more than there are worker ids from 5 to 5"},
-		{"a short lease", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Store.Lease = time.Second
-		}, ""},
-		{"a lease as long as the ticks want", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Layout, c.Store.Lease = minutes, 81*time.Second
-		}, ""},
-		{"a shorter one", func(c *Config) {
-			*c = leasing(&log, nil)
-			c.Layout, c.Store.Lease = minutes, 81*time.Second-1
-		}, "Store.Lease: 1m20.999999999s: with ticks of 1m0s it must be at least 1m21s"},
-		{"announced", func(c *Config) {
-			*c = announcing(&log, nil)
-			c.Announce, c.PeerCheck = "on", "refuse"
-		}, ""},
-		{"not announced", func(c *Config) {
-			*c = announcing(&log, nil)
-			c.Announce, c.PeerCheck = "off", "off"
-		}, ""},
-		{"announced from nowhere", func(c *Config) {
-			*c = announcing(&log, nil)
-			c.Announce, c.Peers.Address = "on", nil
-		}, "Announce: a unix socket has no address for others: -advertise says where clients reach it, or leave -sock out"},
-		{"announced without a place", func(c *Config) { c.Announce = "on" },
-			"Announce: only stores from which worker ids are leased have a place for announcements: -store URL"},
-		{"checked without a place", func(c *Config) { c.PeerCheck = "warn" }, "PeerCheck: only stores from which"},
-		{"refused without a place", func(c *Config) { c.PeerCheck = "refuse" }, "PeerCheck: only stores from which"},
-		{"other words", func(c *Config) { c.Announce = "yes" }, `Announce: "yes": on or off allowed`},
-		{"others", func(c *Config) { c.PeerCheck = "no" }, `PeerCheck: "no": refuse, warn or off allowed`},
-	} {
-		config := fixed(&log)
-		c.change(&config)
-		list := problem.Of(config.Validate())
-		switch {
-		case c.want == "" && len(list) > 0:
-			t.Errorf("%s: %v", c.name, list.Err())
-		case c.want != "" && (len(list) != 1 || !strings.HasPrefix(list[0].Error(), c.want)):
-			t.Errorf("%s: %v, want %s", c.name, list.Err(), c.want)
-		}
-	}
-}
-
-// TestPeersAreChecked: where the store can and they are by default, unless that is off, or where it is asked for.
-func TestPeersAreChecked(t *testing.T) {
-	var log said
-	for _, c := range []struct {
-		announces, compares bool
-		mode                string
-		want                bool
-	}{{true, true, "", true}, {true, true, "warn", true}, {true, true, "off", false}, {false, false, "", false},
-		{true, false, "", false}, {true, false, "refuse", true}} {
-		config := leasing(&log, nil)
-		config.Store.Announces, config.Store.Compares, config.PeerCheck = c.announces, c.compares, c.mode
-		if got := config.ChecksPeers(); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
 	}
 }
 
