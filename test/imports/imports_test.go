@@ -106,7 +106,8 @@ var rules = []rule{
 		"the table of engines"},
 	{"internal/visible", nil, "one rule about what a terminal may be sent, for whoever shows what others said"},
 	{"internal/httpapi", []string{
-		"id", "internal/events", "internal/figure", "internal/peers", "internal/users", "internal/visible"},
+		"id", "internal/events", "internal/figure", "internal/latency", "internal/peers", "internal/users",
+		"internal/visible"},
 		"it is handed functions, not the daemon"},
 	{"internal/grpcapi", []string{
 		"id", "internal/peers", "internal/server", "internal/users", "internal/visible", "proto/*"},
