@@ -119,8 +119,11 @@ func TestAGeneratorHasOneCompanion(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 3, b.now, math.MaxInt64)
 	k := mustSnowflake(t, b, generator.Instagram()).(*other)
-	if one := k.at(0); k.renew(0, aboveMain) != one || k.renew(0, aboveMain) != one {
-		t.Error("a generator has two Companions")
+	one := k.at(0)
+	for range 2 {
+		if k.renew(0, aboveMain) != one {
+			t.Error("a generator has two Companions")
+		}
 	}
 }
 
