@@ -59,6 +59,10 @@ const (
 	Long   = 2 * time.Minute
 )
 
+// Calm is the time of a call where nothing happens to the servers: a machine so busy that each call takes a second
+// longer ends no lease.
+const Calm = Long / 40
+
 // terms are those of all daemons: the worker ids 1 to ids.
 func terms(lease time.Duration, ids uint64) workerid.Terms {
 	return workerid.Terms{Layout: "test", Min: 1, Max: ids, Lease: lease, Heartbeat: 500 * time.Millisecond,
