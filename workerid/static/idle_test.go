@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -142,19 +143,19 @@ func (d *versioned) Version(dir string) durable.Version {
 // TestOneLookAtTheDirectoryIsEnough: files are looked at again only once a name in the directory has changed, or where
 // that is not known.
 func TestOneLookAtTheDirectoryIsEnough(t *testing.T) {
-	for kind, again := range map[string]int{"": 0, "overlay": 6} {
+	for kind, again := range map[string]int64{"": 0, "overlay": 6} {
 		t.Run("on "+kind, func(t *testing.T) {
-			looks := 0
+			var looks atomic.Int64 // several files are extended at once
 			disk := &versioned{kind: kind, certain: true}
 			w, s, held := severalOn(t, func(d *watched) static.Disk {
-				d.look = func(string) { looks++ }
+				d.look = func(string) { looks.Add(1) }
 				disk.watched = d
 				return disk
 			})
-			extend := func(what string, want int, lost bool) {
+			extend := func(what string, want int64, lost bool) {
 				t.Helper()
 				w.pass(100)
-				looks = 0
+				looks.Store(0)
 				results, err := s.Extend(ctx, held)
 				if err != nil {
 					t.Fatal(err)
@@ -171,8 +172,8 @@ func TestOneLookAtTheDirectoryIsEnough(t *testing.T) {
 						held[i].Hi = r.Grant.Hi
 					}
 				}
-				if looks != want && !lost {
-					t.Errorf("%s: %d looks at files, not %d", what, looks, want)
+				if n := looks.Load(); n != want && !lost {
+					t.Errorf("%s: %d looks at files, not %d", what, n, want)
 				}
 			}
 			extend("at first", 6, false)
