@@ -30,6 +30,13 @@ type stock struct {
 	moment       int64
 }
 
+// change lets f change it beside those who wait for ids.
+func (s *stock) change(f func(*stock)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s)
+}
+
 func (s *stock) note(format string, args ...any) {
 	s.asked = append(s.asked, fmt.Sprintf(format, args...))
 }
@@ -190,12 +197,16 @@ func TestCatalog(t *testing.T) {
 			"catalog": func(refuse bool) { b.lanes, b.Catalog = newCatalog(t, refuse) },
 			"of":      func(kind string) { b.Catalog = NewCatalog(time.Now().UnixMilli, b.kinds[kind], false) },
 			"stock":   b.stock,
-			"put":     func(name string, n int) { b.stocks[name].left += n },
-			"spent":   func(name, none string) { b.stocks[name].none = errors.New(none) },
+			"put":     func(name string, n int) { b.stocks[name].change(func(s *stock) { s.left += n }) },
+			"spent": func(name, none string) {
+				b.stocks[name].change(func(s *stock) { s.none = errors.New(none) })
+			},
 			// rings while it is asked in vain
 			"rings": func(name string) { b.stocks[name].meanwhile = b.Wake },
 			"asked": func(name string) string {
 				s := b.stocks[name]
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				defer func() { s.asked = nil }()
 				return strings.Join(s.asked, ", ")
 			},
