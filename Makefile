@@ -189,7 +189,7 @@ test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS
 
 soak: ## simulated weeks, 25,000 random walks over each small world, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, ten minutes of the Go client with daemons killed and frozen, 1e8 values of a sequence between kills
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/sim
-	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestWalks|TestMutants$$' ./test/explore
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestWalks|TestMutants$$|TestUnseenMutants' ./test/explore
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server/engines
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run EqualRandomBits ./internal/issuer
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestChaos$$' ./client
