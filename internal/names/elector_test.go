@@ -3,11 +3,8 @@ package names
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -23,21 +20,59 @@ type board struct {
 	mu sync.Mutex
 	leader.State
 	revision int64
-	err      error // what every call about leaders returns; nil = it works
+	errs     map[string]error // what calls return, "leaders" those about leaders; nil = they work
+	asked    map[string]int   // how often
 	demands  map[int]leader.Demand
 	others   []leader.NodeKey // other daemons, which write their time of day each time that a room does
 	ahead    time.Duration    // their clocks' of the rooms'
 }
 
 func newBoard() *board {
-	return &board{db: memcounter.NewDatabase(), demands: map[int]leader.Demand{}}
+	return &board{
+		db: memcounter.NewDatabase(), demands: map[int]leader.Demand{}, errs: map[string]error{}, asked: map[string]int{},
+	}
 }
 
-// An elector is a room's access to a board. It implements stores.Elector.
-type elector struct {
+// A faulty store is a room's access to the records. It implements stores.CounterStore.
+type faulty struct {
 	memcounter.Store
+	at *board
+}
+
+// An elector is one to the leaders too. It implements stores.Elector.
+type elector struct {
+	faulty
 	*board
 }
+
+// fault counts a call, and returns its error.
+func (b *board) fault(call string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked[call]++
+	return b.errs[call]
+}
+
+func (s faulty) List(ctx context.Context) ([]counter.Record, error) {
+	all, err := s.Store.List(ctx)
+	return all, cmp.Or(s.at.fault("List"), err)
+}
+
+func (s faulty) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
+	if err := s.at.fault("Define"); err != nil {
+		return counter.Record{}, err
+	}
+	return s.Store.Define(ctx, d)
+}
+
+func (s faulty) Changes(ctx context.Context, since string) (string, []counter.Record, error) {
+	if err := s.at.fault("Changes"); err != nil {
+		return since, nil, err
+	}
+	return s.Store.Changes(ctx, since)
+}
+
+func (s faulty) Close() error { return s.at.fault("Close") }
 
 // change lets a test change a board, or look at it.
 func (b *board) change(f func()) {
@@ -46,14 +81,11 @@ func (b *board) change(f func()) {
 	f()
 }
 
-// fail makes every call about leaders fail.
-func (b *board) fail(err error) { b.change(func() { b.err = err }) }
-
 func (b *board) Commit(_ context.Context, c leader.Change) (bool, leader.State, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err != nil {
-		return false, leader.State{}, b.err
+	if err := b.errs["leaders"]; err != nil {
+		return false, leader.State{}, err
 	}
 	done := true
 	for g, r := range c.Leaders {
@@ -102,7 +134,7 @@ func (b *board) Leave(_ context.Context, list ...leader.Demand) error {
 	for _, d := range list {
 		b.demands[d.Group] = d
 	}
-	return b.err
+	return b.errs["leaders"]
 }
 
 func (b *board) Left(context.Context) (list []leader.Demand, err error) {
@@ -111,7 +143,7 @@ func (b *board) Left(context.Context) (list []leader.Demand, err error) {
 	for _, d := range b.demands {
 		list = append(list, d)
 	}
-	return list, b.err
+	return list, b.errs["leaders"]
 }
 
 // Within implements stores.Elector.
@@ -131,51 +163,16 @@ func (f fence) Check(string) error {
 	return nil
 }
 
-// bubble runs a test on a clock of its own, from a day on at which layouts have ids.
-func bubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
-		f(t)
-	})
-}
-
-// after lets time pass, and what is due happen.
-func after(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// room opens a room that elects leaders on the board. It is in a bubble.
-func (b *board) room(t *testing.T, c Config, change ...func(*Names)) *Names {
-	t.Helper()
+// serve makes a board the store of a room, and a bubble's time its clock.
+func (b *board) serve(n *Names, elects bool) {
 	began := time.Now()
-	c.Counters = stores.Counters{URL: "etcd://127.0.0.1:1"} // which nobody opens
-	return room(t, c, append([]func(*Names){func(n *Names) {
-		n.openStore = func() (stores.CounterStore, error) { return elector{b.db.Open(), b}, nil }
-		n.boot = func() int64 { return int64(time.Since(began)) + 1 }
-		n.moment = n.boot
-	}}, change...)...)
-}
-
-// Two addresses of daemons that nobody reaches.
-const here, there = "127.0.0.1:1", "127.0.0.2:1"
-
-// lead opens a room that leads all groups, and one that follows it.
-func (b *board) lead(t *testing.T, c Config, change ...func(*Names)) (leads, follows *Names) {
-	t.Helper()
-	leads = b.room(t, c, change...)
-	leads.Reachable(here)
-	after(10 * time.Second)
-	follows = b.room(t, c, change...)
-	follows.Reachable(there)
-	after(3 * time.Second)
-	for n, want := range map[*Names]int{leads: leader.Groups, follows: 0} {
-		if got, elects := n.Leads(); !elects || got != want {
-			t.Fatalf("it leads %d groups, %v, want %d", got, elects, want)
+	n.boot = func() int64 { return int64(time.Since(began)) + 1 }
+	n.moment = n.boot
+	n.openStore = func() (s stores.CounterStore, err error) {
+		f := faulty{b.db.Open(), b}
+		if s = f; elects {
+			s = elector{f, b}
 		}
+		return s, b.fault("Open")
 	}
-	return leads, follows
 }
-
-var errDown = errors.New("etcd does not answer")

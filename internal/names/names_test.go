@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,18 +21,20 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/test/memcounter"
 )
 
 // patience is how long a client waits in a test: no test measures it.
 const patience = time.Minute
+
+// ownLanes are those of a daemon with one lane.
+var ownLanes = Lanes{Layout: generator.Katsubushi(), RunAhead: time.Second, MaxWorker: 1}
 
 // closed makes a room with these settings, beside one lane that issues.
 func closed(t *testing.T, c Config) *Names {
 	t.Helper()
 	now := func() int64 { return time.Now().UnixMilli() }
 	if c.Own.Layout == (generator.Layout{}) {
-		c.Own = Lanes{Layout: generator.Katsubushi(), RunAhead: time.Second, MaxWorker: 1}
+		c.Own = ownLanes
 	}
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		t.Fatal(err)
@@ -75,6 +74,18 @@ func parse(t *testing.T, line string) kinds.Definition {
 	return def
 }
 
+// today waits until a day at which layouts have ids, in a bubble.
+func today() { time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) }
+
+// bubble runs a test on a clock of its own.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		today()
+		f(t)
+	})
+}
+
 // next returns the next id of a name, or the words of the refusal.
 func (n *Names) next(t *testing.T, name string) string {
 	t.Helper()
@@ -94,69 +105,6 @@ func (n *Names) number(t *testing.T, name string) uint64 {
 		t.Fatalf("%s: %s", name, text)
 	}
 	return v
-}
-
-// A logbook keeps the lines of a log.
-type logbook struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-// of makes the logbook that of a room.
-func (l *logbook) of(n *Names) { n.given.Log = slog.New(l) }
-
-func (l *logbook) Enabled(context.Context, slog.Level) bool { return true }
-func (l *logbook) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *logbook) WithGroup(string) slog.Handler            { return l }
-
-func (l *logbook) Handle(_ context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
-	return nil
-}
-
-// take returns the lines since the last take.
-func (l *logbook) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer func() { l.lines = nil }()
-	return strings.Join(l.lines, "\n")
-}
-
-// TestReloadsAddUpToTheLimit: names stay, so files that replace each other cannot grow without end.
-func TestReloadsAddUpToTheLimit(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "names")
-	write := func(stem string, count int) {
-		var b strings.Builder
-		for i := range count {
-			fmt.Fprintf(&b, "%s%d uuid4\n", stem, i)
-		}
-		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("a", 2)
-	n := room(t, Config{DefinitionsFile: file, Counters: stores.Counters{Dir: "/"}}, inMemory(memcounter.NewDatabase()))
-	write("b", kinds.MaxNames-1)
-	if err := n.Reload(); err == nil ||
-		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(n.Catalog.Names()) != 2 {
-		t.Errorf("%v, %d names", err, len(n.Catalog.Names()))
-	}
-	write("b", kinds.MaxNames-3)
-	_, _, last := n.Create(t.Context(), parse(t, "last sequence"))
-	if err := errors.Join(n.Reload(), last); err != nil || len(n.Catalog.Names()) != kinds.MaxNames {
-		t.Errorf("%v, %d names", err, len(n.Catalog.Names()))
-	}
-	if _, _, err := n.Create(t.Context(), parse(t, "more sequence")); !errors.As(err, new(stores.Conflict)) ||
-		err.Error() != `"more sequence start=1": 10000 names are served already` {
-		t.Error(err)
-	}
 }
 
 // TestNamesOfATextKindShareASource: ten thousand names of one kind cost no more than one.
@@ -194,63 +142,44 @@ func (m meeting) Define(ctx context.Context, d counter.Definition) (counter.Reco
 // TestSequencesAreRecordedSideBySide: many are recorded at the same time, and declared in the order of their lines, or
 // none of them.
 func TestSequencesAreRecordedSideBySide(t *testing.T) {
-	c := Config{Counters: stores.Counters{Dir: t.TempDir()}, MaxWait: time.Minute, Definitions: "first sequence"}
-	var log logbook
-	n := room(t, c, log.of)
-	n.sequences.store = meeting{n.sequences.store, make(chan struct{})}
-	declare := func(lines string) error {
-		t.Helper()
-		all, _, err := n.c.definitions([]byte(lines), nil)
-		if err != nil {
+	bubble(t, func(t *testing.T) {
+		n := room(t, Config{Counters: stores.Counters{Dir: "/"}, MaxWait: patience, Definitions: "first sequence"},
+			func(n *Names) { newBoard().serve(n, false) })
+		n.sequences.store = meeting{n.sequences.store, make(chan struct{})}
+		declare := func(lines string) error {
+			all, _, err := n.c.definitions([]byte(lines), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n.declare(all[1:])
+		}
+		var lines, names []string
+		for i := range 100 {
+			names = append(names, fmt.Sprint("s", (i*37)%100))
+			lines = append(lines, names[i]+" sequence")
+		}
+		if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); fmt.Sprint(err) != "name broken: no room" {
+			t.Error(err)
+		}
+		if got := len(n.served()); got != 1 {
+			t.Errorf("%d names are served", got)
+		}
+		if err := declare(strings.Join(append(lines, "u uuid7"), "\n")); err != nil {
 			t.Fatal(err)
 		}
-		return n.declare(all[1:])
-	}
-	n.declaring.Lock() // what the first attempt has recorded is not learnt of before the second
-	var lines, names []string
-	for i := range 100 {
-		names = append(names, fmt.Sprint("s", (i*37)%100))
-		lines = append(lines, names[i]+" sequence")
-	}
-	if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); err == nil ||
-		err.Error() != "name broken: no room" {
-		t.Error(err)
-	}
-	if got := len(n.served()); got != 1 {
-		t.Errorf("%d names are served", got)
-	}
-	err := declare(strings.Join(append(lines, "u uuid7"), "\n"))
-	n.declaring.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var served []string
-	for _, g := range n.Catalog.Names() {
-		served = append(served, g.Name)
-	}
-	if want := append(append([]string{"first"}, names...), "u"); !slices.Equal(served, want) {
-		t.Errorf("served: %v", served)
-	}
-	said := ""
-	for _, name := range names {
-		got := n.next(t, name)
-		// A block whose answer comes too late, on a machine that stands still, is a gap, and the log tells of it.
-		if said += log.take(); got != "1" && !strings.Contains(said, "a sequence got no block sequence="+name+" ") {
-			t.Errorf("%s: %s", name, got)
+		var served []string
+		for _, g := range n.Catalog.Names() {
+			served = append(served, g.Name)
 		}
-	}
-}
-
-// TestReadyFollowsTheLanes: the default kind makes the names ready, whatever declared ones do.
-func TestReadyFollowsTheLanes(t *testing.T) {
-	n := room(t, Config{Definitions: "u uuid4"})
-	if err := n.Ready(); err != nil {
-		t.Error("with a window:", err)
-	}
-	n.given.Issuer.Seal(0)
-	if err := n.Ready(); err == nil {
-		t.Error("ready without a window")
-	}
+		if want := append(append([]string{"first"}, names...), "u"); !slices.Equal(served, want) {
+			t.Errorf("served: %v", served)
+		}
+		for _, name := range names {
+			if got := n.next(t, name); got != "1" {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	})
 }
 
 // TestEverybodyIsWoken: requests apart from the ports ask again at once, not after issuer.Patience, and the ports are

@@ -8,12 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/test/memcounter"
 )
 
 // marchAndPD are layouts that March's segments allow, and PD's: the node in front, in the middle, behind, absent.
@@ -79,16 +77,6 @@ func (a *asker) ask(t *testing.T, n int) {
 	a.last = last
 }
 
-// inMemory gives a room a store of sequences in memory, and a clock that goes on in its bubble.
-func inMemory(db *memcounter.Database) func(*Names) {
-	began := time.Now()
-	return func(n *Names) {
-		n.openStore = func() (stores.CounterStore, error) { return db.Open(), nil }
-		n.boot = func() int64 { return int64(time.Since(began)) + 1 }
-		n.moment = n.boot
-	}
-}
-
 // Every layout that a name of timestamps may have: all named ones, and segments. So many ids are in a row as fit into
 // a tick, or into the run-ahead where the node is not between time and sequence.
 func TestTimestampsOfEveryLayout(t *testing.T) {
@@ -105,7 +93,7 @@ func TestTimestampsOfEveryLayout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := room(t, Config{
 			MaxWait: patience, Counters: stores.Counters{Dir: "/"}, Definitions: strings.Join(lines, ";"),
-		}, inMemory(memcounter.NewDatabase()))
+		}, func(n *Names) { newBoard().serve(n, false) })
 		for _, a := range all {
 			a.n = n
 			most := 1 << a.layout.SequenceBits
@@ -130,9 +118,10 @@ func TestTimestampsOfEveryLayout(t *testing.T) {
 func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 	for _, text := range marchAndPD {
 		bubble(t, func(t *testing.T) {
-			db := memcounter.NewDatabase()
+			b := newBoard()
 			a, line := newAsker(t, "tx", text)
-			a.n = room(t, Config{MaxWait: patience, Counters: stores.Counters{Dir: "/"}, Definitions: line}, inMemory(db))
+			a.n = room(t, Config{MaxWait: patience, Counters: stores.Counters{Dir: "/"}, Definitions: line},
+				func(n *Names) { b.serve(n, false) })
 			l := a.layout
 			for i, ahead := range []int64{20_000, 30_000} {
 				// As March or PD made it: the parts behind each other, of a clock that is ahead.
@@ -147,62 +136,14 @@ func TestTimestampsGoOnAboveThoseOfOthers(t *testing.T) {
 				case l.WorkerBits > 0:
 					a.last = (tick<<l.WorkerBits|3)<<l.SequenceBits | sequence
 				}
-				if _, err := stores.Raise(t.Context(), db.Open(), "tx", a.last+1, nil); err != nil {
+				if _, err := stores.Raise(t.Context(), b.db.Open(), "tx", a.last+1, nil); err != nil {
 					t.Fatal(err)
 				}
-				after(2 * time.Second) // it has heard of it
+				time.Sleep(2 * time.Second) // it has heard of it
 				for range 50 {
 					a.ask(t, 10)
 				}
 			}
 		})
 	}
-}
-
-// A daemon whose own ids could be the same as recorded timestamps refuses them, and only them.
-func TestTimestampsOfAnOwnNode(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		db, log := memcounter.NewDatabase(), new(logbook)
-		own, other := parse(t, "own snowflake layout=katsubushi order=strict node=1").Definition,
-			parse(t, "other snowflake layout=katsubushi order=strict node=2").Definition
-		record(t, db.Open(), own, other)
-		n := room(t, Config{MaxWait: patience, Counters: stores.Counters{Dir: "/"}}, inMemory(db), log.of)
-		if got := n.next(t, "own"); !strings.Contains(got, counter.ErrUnusable.Error()) ||
-			!strings.Contains(got, "node=1: this daemon's worker ids go up to 1, and its own ids could be the same") {
-			t.Error(got)
-		}
-		if v := n.number(t, "other"); generator.Katsubushi().Decompose(v).Worker != 2 {
-			t.Error(v)
-		}
-		if text := log.take(); strings.Count(text, "ERROR timestamps are refused name=own error=node=1: ") != 1 {
-			t.Error(text)
-		}
-	})
-}
-
-// The time is sampled every second, and those who wait for the first one are not left alone.
-func TestTheTimeOfTimestamps(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBoard()
-		n := b.room(t, Config{Definitions: txLine, MaxWait: patience})
-		offset := func() time.Duration {
-			return time.Duration(time.Now().UnixNano() - n.boot() - n.sequences.time.offset.Load())
-		}
-		after(3 * time.Second)
-		if n.sequences.time.offset.Load() != 0 {
-			t.Error("it knows the fleet's time, and takes no part")
-		}
-		n.Reachable(here)
-		if v := n.number(t, "tx"); time.Since(generator.Katsubushi().Decompose(v).Time).Abs() > patience {
-			t.Error(v)
-		}
-		if off := offset(); off != 0 {
-			t.Errorf("%v away", off)
-		}
-		n.sequences.time.offset.Add(int64(time.Hour)) // as a clock that was set
-		after(2 * time.Second)
-		if off := offset(); off != 0 {
-			t.Errorf("%v away after two seconds", off)
-		}
-	})
 }
