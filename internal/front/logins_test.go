@@ -1,7 +1,6 @@
 package front
 
 import (
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -15,59 +14,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
-
-// TestLoginsOfAllPortsShareALimit: a client that has used up its guesses on the memcached port,
-// over any number of connections and loops, has none left over HTTP either. Other clients still
-// have theirs.
-func TestLoginsOfAllPortsShareALimit(t *testing.T) {
-	auth := filepath.Join(t.TempDir(), "auth")
-	if err := os.WriteFile(auth, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		// a synctest bubble starts before the layout's epoch
-		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
-		d := newFront(t, func(c *Config, _ *Given) { c.AuthFile, c.Loops = auth, 2 })
-		defer d.End()
-		guesser, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-		login := func(from netip.Addr, loop int, password string) string {
-			s := d.session(0, loop)
-			s.(server.PeerSession).Peer(from)
-			in := fmt.Appendf(nil, "set x 0 0 %d\r\nann %s\r\n", 4+len(password), password)
-			n, reply, _, err := server.Converse(&s, 0, in, nil)
-			for server.Waits(err) {
-				time.Sleep(server.ParkPause)
-				var k int
-				k, reply, _, err = server.Converse(&s, 0, in[n:], reply)
-				n += k
-			}
-			return string(reply)
-		}
-		for i := range loginlimit.Burst {
-			login(guesser, i%2, fmt.Sprint("guess", i))
-		}
-		http := d.Login()
-		for _, c := range []struct {
-			from netip.Addr
-			want string
-		}{{guesser, "CLIENT_ERROR authentication failure\r\n"}, {other, "STORED\r\n"}} {
-			who, err := http(t.Context(), c.from, users.Credentials{User: []byte("ann"), Password: []byte("secret")})
-			if (who != nil) != (c.from == other) || err != nil {
-				t.Errorf("%v, the password over HTTP: %v, %v", c.from, who, err)
-			}
-			began := time.Now()
-			if got := login(c.from, 0, "secret"); got != c.want {
-				t.Errorf("%v, the password: %q", c.from, got)
-			}
-			if took := time.Since(began); (took >= loginlimit.Pause) != (c.from == guesser) {
-				t.Errorf("%v is answered after %v", c.from, took)
-			}
-		}
-		if got := login(guesser, 1, "secret"); got != "STORED\r\n" {
-			t.Errorf("the password after a pause: %q", got)
-		}
-	})
-}
 
 // TestLoginsWaitForAPlace: a login that finds all places taken is not refused at once, which those who ask
 // in a loop would win: it waits for one, a second at most.
@@ -135,44 +81,4 @@ func TestLoginsWaitForAPlace(t *testing.T) {
 			t.Errorf("over HTTP: %v; %d were refused", err, l.busy.Load())
 		}
 	})
-}
-
-// TestNothingIsChargedBeforeTheUsersAreKnown: whoever tries to log in while the users cannot be read has not
-// guessed, and gets in at once when they can.
-func TestNothingIsChargedBeforeTheUsersAreKnown(t *testing.T) {
-	auth := filepath.Join(t.TempDir(), "auth")
-	if err := os.WriteFile(auth, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	list, err := users.Load(auth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &logins{limit: loginlimit.New(slog.New(slog.DiscardHandler))}
-	l.verifier = users.NewVerifier(&l.directory, func() {})
-	from := netip.MustParseAddr("10.0.0.1")
-	for way, login := range map[string]func(password string) (*users.Account, error){
-		"on the memcached port": func(password string) (*users.Account, error) {
-			return l.ask(new(wait), from, []byte("ann"), []byte(password))
-		},
-		"over HTTP": func(password string) (*users.Account, error) {
-			return l.login(t.Context(), from, []byte("ann"), []byte(password))
-		},
-		"with a token": func(password string) (*users.Account, error) {
-			return l.bearer(from, []byte(password))
-		},
-	} {
-		for i := range 2 * loginlimit.Burst {
-			if a, err := login(fmt.Sprint("guess", i)); a != nil || err != users.ErrUnknown {
-				t.Errorf("%s: %v, %v; want %v", way, a, err, users.ErrUnknown)
-			}
-		}
-		if l.limit.Refuses(from) {
-			t.Errorf("%s: logins were charged before the users were known", way)
-		}
-	}
-	l.directory.Replace(list)
-	if a, err := l.ask(new(wait), from, []byte("ann"), []byte("secret")); a == nil || err != nil {
-		t.Errorf("once they are known: %v, %v", a, err)
-	}
 }
