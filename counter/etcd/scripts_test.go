@@ -25,33 +25,18 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestScripts plays scripts on real servers. Beside the calls of countertest.Stage:
-//
-//	server m [WORDS]      an etcd
-//	proxy p m             a proxy in front of it; p cuts, p refuses on|off, p to m
-//	password hush         what is in the file of passwords
-//	open a m [as kb] [for 100ms]   a store
-//	join a m              a store, and a daemon that takes part in the election
-//	a demote orders       hands the group of orders over; who leads it then
-//	a keeps orders        the newest block of it; it gives all but its first value back when its term ends
-//	a leads orders, a knows orders, a terms, a nodes, a replaced, a freezes, a thaws, a ends
-//	term t a orders [over]   t is what a.Within of its term is, or of one that is not
-//	a commit [if 0=now-1 x=0] [lead 0:x:1:HEIR ...] [put x] [drop x]   groups are numbers, daemons are not
-//	a watches             a saw is what it saw next, and a watched how it ended
-//	a texts users
-//	a edit users ann 1 [while 5]   the new text, "-" for none, "no" for an error; and the one that another daemon writes
-//	m etcdctl WORDS       m puts KEY TEXT, m gets KEY, m copies KEY TO: below /katsubushi/shop/
-//	m fills, m compacts   takes room, and gives it back, with all that was written before
-//	m kills, m launches, m restores n   the last from a snapshot of n, as another cluster
+// TestScripts plays scripts on real servers. Beside the calls of countertest.Stage there are those of fleet.
 func TestScripts(t *testing.T) {
 	for _, name := range []string{"elections", "servers"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			script.Run(t, "testdata/"+name+".script", func(t *testing.T, play func(script.Do)) {
-				play((&fleet{Stage: countertest.NewStage(t), t: t, servers: map[string]*etcdtest.Member{},
-					proxies: map[string]*redistest.Proxy{}, members: map[string]*member{},
-					watches: map[string]*watch{}, since: map[string]string{},
-					password: filepath.Join(t.TempDir(), "password")}).do)
+				f := &fleet{Stage: countertest.NewStage(t), t: t, servers: map[string]*etcdtest.Member{},
+					proxies: map[string]*redistest.Proxy{}, members: map[string]*member{}, watches: map[*etcd.Store]*watch{},
+					since: map[*etcd.Store]string{}, password: filepath.Join(t.TempDir(), "password")}
+				maps.Copy(f.Calls, f.calls())
+				maps.Copy(f.Calls, f.ofMembers())
+				play(f.do)
 			})
 		})
 	}
@@ -64,9 +49,9 @@ type fleet struct {
 	servers  map[string]*etcdtest.Member
 	proxies  map[string]*redistest.Proxy
 	members  map[string]*member
-	watches  map[string]*watch
-	since    map[string]string // of texts, by store
-	now      leader.State      // that a commit read last
+	watches  map[*etcd.Store]*watch
+	since    map[*etcd.Store]string // of texts
+	now      leader.State           // that a commit read last
 	password string
 }
 
@@ -80,113 +65,82 @@ type watch struct {
 var ids = regexp.MustCompile(`\b[0-9a-f]{12,20}\b`)
 
 func (f *fleet) do(words []string) string {
-	said := countertest.StoodStill(f.command(words))
+	said := countertest.StoodStill(f.Do(words))
 	for name, s := range f.servers {
 		said = strings.ReplaceAll(said, s.Addr(), name)
 	}
-	return ids.ReplaceAllString(strings.TrimSpace(said), "ID")
+	return ids.ReplaceAllString(said, "ID")
 }
 
-func (f *fleet) command(words []string) string {
-	switch words[0] {
-	case "server":
-		f.servers[words[1]] = etcdtest.Start(f.t, words[2:]...)
-	case "proxy":
-		f.proxies[words[1]] = redistest.NewProxy(f.t, f.servers[words[2]].Addr())
-	case "password":
-		if err := os.WriteFile(f.password, []byte(words[1]+"\n"), 0o600); err != nil {
-			f.t.Fatal(err)
-		}
-	case "open":
-		f.Stores[words[1]] = f.open(words[2], words[3:])
-	case "join":
-		m := &member{f: f, Store: f.open(words[2], nil), id: words[1], terms: map[int]leader.Term{}}
-		f.Stores[words[1]], f.members[words[1]] = m.Store, m
-		m.join()
-	case "term":
-		t := leader.Term{Group: leader.GroupOf(words[3]), Fence: 5}
-		if m := f.members[words[2]]; m != nil {
-			t, _ = m.term(words[3])
-		}
-		if len(words) > 4 {
-			t.Fence--
-		}
-		f.Stores[words[1]] = f.Stores[words[2]].(*etcd.Store).Within(t)
-		return fmt.Sprint("term ", t.Number)
-	default:
-		return f.named(words[0], words[1], words[2:])
+func (f *fleet) calls() script.Calls {
+	const root = "/katsubushi/shop/"
+	return script.Calls{
+		"servers": f.servers, "proxies": f.proxies, "members": f.members,
+		// server m [WORDS]: an etcd; proxy p m: one in front of it
+		"server": func(name string, args ...string) { f.servers[name] = etcdtest.Start(f.t, args...) },
+		"proxy":  func(name string, of *etcdtest.Member) { f.proxies[name] = redistest.NewProxy(f.t, of.Addr()) },
+		"refuses": func(p *redistest.Proxy, on bool) {
+			p.Refuse(on)
+			p.Cut()
+		},
+		"to": func(p *redistest.Proxy, s *etcdtest.Member) {
+			p.Retarget(s.Addr())
+			p.Cut()
+		},
+		"kills": (*etcdtest.Member).Kill, "launches": (*etcdtest.Member).Launch,
+		// m restores n: from a snapshot of n, as another cluster
+		"restores": f.restore,
+		// m fills, m compacts: takes room, and gives it back, with all that was written before
+		"fills": func(s *etcdtest.Member) string {
+			_, err := s.Client().Put(bg, "big", strings.Repeat("x", 50_000))
+			return fmt.Sprint(err)
+		},
+		"compacts": f.compact,
+		"etcdctl":  f.etcdctl,
+		// m puts KEY TEXT, m gets KEY, m copies KEY TO: below root
+		"puts":   func(s *etcdtest.Member, key string, words ...string) { s.Put(root+key, strings.Join(words, " ")) },
+		"gets":   func(s *etcdtest.Member, key string) string { return s.Get(root + key) },
+		"copies": func(s *etcdtest.Member, key, to string) { s.Put(root+to, s.Get(root+key)) },
+		// password hush: what is in the file of passwords
+		"password": func(text string) error { return os.WriteFile(f.password, []byte(text+"\n"), 0o600) },
+		// open a m [as kb] [in shop] [for 100ms]: a store
+		"open": func(name, at string, words ...string) { f.Stores[name] = f.open(at, words...) },
+		// a commit [if 0=now-1 x=0] [lead 0:x:1:HEIR ...] [put x] [drop x]: groups are numbers, daemons are not
+		"commit": f.commit,
+		// a watches; a saw is what it saw next, and a watched how it ended
+		"watches": f.watch, "saw": f.saw, "watched": f.watched,
+		// a texts users; a edit users ann 1 [while 5]: the new text, "-" for none, "no" for an error; and the one that
+		// another daemon writes
+		"texts": f.texts, "edit": f.edit,
 	}
-	return ""
 }
 
-// named is what a server, a proxy, a daemon or a store does.
-func (f *fleet) named(name, what string, words []string) string {
-	if s := f.servers[name]; s != nil {
-		return f.server(s, what, words)
-	}
-	if p := f.proxies[name]; p != nil {
-		switch what {
-		case "to":
-			p.Retarget(f.servers[words[0]].Addr())
-		case "refuses":
-			p.Refuse(words[0] == "on")
-		}
-		p.Cut()
-		return ""
-	}
-	if m := f.members[name]; m != nil {
-		if said, ok := m.do(what, append(words, "")[0]); ok {
-			return said
-		}
-	}
-	if s, ok := f.Stores[name].(*etcd.Store); ok {
-		if said, ok := f.store(name, s, what, words); ok {
-			return said
-		}
-	}
-	return f.Do(append([]string{name, what}, words...))
+func (f *fleet) restore(s, from *etcdtest.Member) {
+	file := filepath.Join(f.t.TempDir(), "snapshot")
+	from.Snapshot(file)
+	s.Kill()
+	etcdtest.Replace([]*etcdtest.Member{s}, file)
+	s.Launch()
 }
 
-func (f *fleet) server(s *etcdtest.Member, what string, words []string) string {
-	key := "/katsubushi/shop/" + append(words, "")[0]
-	switch what {
-	case "etcdctl":
-		said, err := s.ControlOnce(words...)
-		if countertest.StoodStill(said); err != nil {
-			f.t.Fatalf("etcdctl %v: %v: %s", words, err, said)
-		}
-		return said
-	case "puts":
-		s.Put(key, strings.Join(words[1:], " "))
-	case "gets":
-		return s.Get(key)
-	case "copies":
-		s.Put("/katsubushi/shop/"+words[1], s.Get(key))
-	case "fills":
-		_, err := s.Client().Put(bg, "big", strings.Repeat("x", 50_000))
-		return fmt.Sprint(err)
-	case "compacts":
-		got, err := s.Client().Get(bg, "any")
-		if err == nil {
-			_, err = s.Client().Compact(bg, got.Header.Revision)
-		}
-		if err != nil {
-			f.t.Fatal(err)
-		}
-	case "restores":
-		file := filepath.Join(f.t.TempDir(), "snapshot")
-		f.servers[words[0]].Snapshot(file)
-		s.Kill()
-		etcdtest.Replace([]*etcdtest.Member{s}, file)
-		s.Launch()
-	default:
-		map[string]func(){"kills": s.Kill, "launches": s.Launch}[what]()
+func (f *fleet) compact(s *etcdtest.Member) error {
+	got, err := s.Client().Get(bg, "any")
+	if err == nil {
+		_, err = s.Client().Compact(bg, got.Header.Revision)
 	}
-	return ""
+	return err
+}
+
+func (f *fleet) etcdctl(s *etcdtest.Member, words ...string) string {
+	said, err := s.ControlOnce(words...)
+	if countertest.StoodStill(said); err != nil {
+		f.t.Fatalf("etcdctl %v: %v: %s", words, err, said)
+	}
+	return said
 }
 
 // open opens a Store of a server, or of what stands before it.
-func (f *fleet) open(at string, words []string) *etcd.Store {
+func (f *fleet) open(at string, words ...string) *etcd.Store {
 	if s := f.servers[at]; s != nil {
 		at = s.Addr()
 	} else {
@@ -213,54 +167,55 @@ func (f *fleet) open(at string, words []string) *etcd.Store {
 	return s
 }
 
-// store is a call that only etcd's stores have.
-func (f *fleet) store(name string, s *etcd.Store, what string, words []string) (said string, ok bool) {
-	switch what {
-	case "commit":
-		return f.commit(s, words), true
-	case "watches":
-		w := &watch{make(chan map[int]leader.Leader, 1000), make(chan error, 1)}
-		f.watches[name] = w
-		go func() { w.ended <- s.Watch(f.t.Context(), func(saw map[int]leader.Leader) { w.saw <- saw }) }()
-	case "saw":
-		select {
-		case saw := <-f.watches[name].saw:
-			return f.leaders(saw, "other keys"), true
-		default:
-		}
-	case "watched":
-		select {
-		case err := <-f.watches[name].ended:
-			return fmt.Sprint("ended with an error: ", err != nil && !errors.Is(err, context.Canceled)), true
-		default:
-		}
-	case "texts":
-		now, texts, err := s.Texts(bg, words[0], f.since[name])
-		if now == f.since[name] && texts == nil {
-			return countertest.Said("unchanged", err), true
-		}
-		f.since[name] = now
-		return countertest.Said(texts, err), true
-	case "edit":
-		var was []string
-		err := s.Edit(bg, words[0], words[1], func(text string) (string, error) {
-			if was = append(was, text); words[2] == "no" {
-				return "x", errors.New("no")
-			}
-			if len(words) > 3 && len(was) == 1 {
-				f.store(name, s, what, append(words[:2:2], words[4]))
-			}
-			return strings.Trim(words[2], "-"), nil
-		})
-		return countertest.Said(fmt.Sprintf("was %q", was), err), true
+func (f *fleet) watch(s *etcd.Store) {
+	w := &watch{make(chan map[int]leader.Leader, 1000), make(chan error, 1)}
+	f.watches[s] = w
+	go func() { w.ended <- s.Watch(f.t.Context(), func(saw map[int]leader.Leader) { w.saw <- saw }) }()
+}
+
+func (f *fleet) saw(s *etcd.Store) string {
+	select {
+	case saw := <-f.watches[s].saw:
+		return f.leaders(saw, "other keys")
 	default:
-		return "", false
+		return ""
 	}
-	return "", true
+}
+
+func (f *fleet) watched(s *etcd.Store) string {
+	select {
+	case err := <-f.watches[s].ended:
+		return fmt.Sprint("ended with an error: ", err != nil && !errors.Is(err, context.Canceled))
+	default:
+		return ""
+	}
+}
+
+func (f *fleet) texts(s *etcd.Store, of string) string {
+	now, texts, err := s.Texts(bg, of, f.since[s])
+	if now == f.since[s] && texts == nil {
+		return countertest.Said("unchanged", err)
+	}
+	f.since[s] = now
+	return countertest.Said(texts, err)
+}
+
+func (f *fleet) edit(s *etcd.Store, of, name, text string, others ...string) string {
+	var was []string
+	err := s.Edit(bg, of, name, func(old string) (string, error) {
+		if was = append(was, old); text == "no" {
+			return "x", errors.New("no")
+		}
+		if len(others) > 0 && len(was) == 1 {
+			f.edit(s, of, name, others[1])
+		}
+		return strings.Trim(text, "-"), nil
+	})
+	return countertest.Said(fmt.Sprintf("was %q", was), err)
 }
 
 // commit makes a Change, and says what it read.
-func (f *fleet) commit(s *etcd.Store, words []string) string {
+func (f *fleet) commit(s *etcd.Store, words ...string) string {
 	c, kind := leader.Change{Leaders: map[int]int64{}, Nodes: map[string]int64{}, Lead: map[int]leader.Leader{}}, ""
 	for _, word := range words {
 		if slices.Contains([]string{"if", "lead", "put", "drop"}, word) {
@@ -269,7 +224,7 @@ func (f *fleet) commit(s *etcd.Store, words []string) string {
 		}
 		id, value, _ := strings.Cut(word, "=")
 		g, err := strconv.Atoi(strings.SplitN(id, ":", 2)[0])
-		switch is := err == nil; kind {
+		switch kind {
 		case "put":
 			c.Put = &leader.Node{ID: word, Redis: word + ":11212"}
 		case "drop":
@@ -279,17 +234,10 @@ func (f *fleet) commit(s *etcd.Store, words []string) string {
 			n, _ := strconv.ParseUint(l[2], 10, 64)
 			c.Lead[g] = leader.Leader{Node: leader.Node{ID: l[1], Redis: l[1]}, Number: n, Heir: l[3]}
 		default:
-			less, now := strings.CutPrefix(value, "now")
-			revision, _ := strconv.ParseInt(less, 10, 64)
-			if is && now {
-				revision += f.now.Leaders[g].Revision
-			} else if now {
-				revision += f.now.Node(id).Revision
-			}
-			if is {
-				c.Leaders[g] = revision
+			if err == nil {
+				c.Leaders[g] = revision(value, f.now.Leaders[g].Revision)
 			} else {
-				c.Nodes[id] = revision
+				c.Nodes[id] = revision(value, f.now.Node(id).Revision)
 			}
 		}
 	}
@@ -309,6 +257,16 @@ func (f *fleet) commit(s *etcd.Store, words []string) string {
 		lines = append(lines, fmt.Sprint("node ", n.Node))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// revision is a number, or now, or one before now.
+func revision(word string, now int64) int64 {
+	less, since := strings.CutPrefix(word, "now")
+	n, _ := strconv.ParseInt(less, 10, 64)
+	if since {
+		n += now
+	}
+	return n
 }
 
 // leaders says what is known of groups.
@@ -394,44 +352,63 @@ func (m *member) term(name string) (t leader.Term, ok bool) {
 	return t, ok && m.Until(t.Group) > clock()
 }
 
-func (m *member) do(what, name string) (said string, ok bool) {
-	group := leader.GroupOf(name)
-	switch what {
-	case "demote":
-		m.Demote(bg, group)
-		for _, other := range m.f.members {
-			if _, leads := other.term(name); leads {
-				return other.id, true
+// ofMembers are calls of daemons that take part in an election.
+func (f *fleet) ofMembers() script.Calls {
+	return script.Calls{
+		// join a m: a store, and such a daemon
+		"join": func(name, at string) {
+			m := &member{f: f, Store: f.open(at), id: name, terms: map[int]leader.Term{}}
+			f.Stores[name], f.members[name] = m.Store, m
+			m.join()
+		},
+		// term t a orders [over]: t is what a.Within of its term is, or of one that is not
+		"term": func(name, of, sequence string, over ...string) string {
+			t := leader.Term{Group: leader.GroupOf(sequence), Fence: 5}
+			if m := f.members[of]; m != nil {
+				t, _ = m.term(sequence)
 			}
-		}
-	case "keeps":
-		m.with(func() { m.kept = name })
-	case "leads":
-		for _, other := range m.f.members {
-			_, leads := m.term(name)
-			if other != m && leads && clock() < other.Until(group) {
-				m.f.t.Error("both may answer")
-			}
-		}
-		_, leads := m.term(name)
-		return fmt.Sprint(leads), true
-	case "knows":
-		n, _ := m.View().Leader(group)
-		return fmt.Sprint(n), true
-	case "terms":
-		m.with(func() { said = fmt.Sprint(len(m.terms)) })
-	case "nodes":
-		return fmt.Sprint(len(m.View().Nodes)), true
-	case "replaced":
-		return countertest.Said("", m.Replaced()), true
-	case "freezes":
-		m.frozen.Lock()
-	case "thaws":
-		m.frozen.Unlock()
-	case "ends":
-		return countertest.Said("", m.ends()), true
-	default:
-		return "", false
+			t.Fence -= int64(len(over))
+			f.Stores[name] = f.Stores[of].(*etcd.Store).Within(t)
+			return fmt.Sprint("term ", t.Number)
+		},
+		// a demote orders: hands the group of orders over; who leads it then
+		"demote": f.demote,
+		// a keeps orders: the newest block of it; it gives all but its first value back when its term ends
+		"keeps": func(m *member, name string) { m.with(func() { m.kept = name }) },
+		"leads": f.leads,
+		"knows": func(m *member, name string) string {
+			n, _ := m.View().Leader(leader.GroupOf(name))
+			return fmt.Sprint(n)
+		},
+		"terms": func(m *member) (n int) {
+			m.with(func() { n = len(m.terms) })
+			return n
+		},
+		"nodes":    func(m *member) int { return len(m.View().Nodes) },
+		"replaced": func(m *member) string { return countertest.Said("", m.Replaced()) },
+		"freezes":  func(m *member) { m.frozen.Lock() },
+		"thaws":    func(m *member) { m.frozen.Unlock() },
+		"ends":     func(m *member) error { return m.ends() },
 	}
-	return said, true
+}
+
+func (f *fleet) demote(m *member, name string) string {
+	m.Demote(bg, leader.GroupOf(name))
+	for _, other := range f.members {
+		if _, leads := other.term(name); leads {
+			return other.id
+		}
+	}
+	return ""
+}
+
+func (f *fleet) leads(m *member, name string) bool {
+	for _, other := range f.members {
+		_, leads := m.term(name)
+		if other != m && leads && clock() < other.Until(leader.GroupOf(name)) {
+			f.t.Error("both may answer")
+		}
+	}
+	_, leads := m.term(name)
+	return leads
 }

@@ -3,7 +3,6 @@ package file
 import "time"
 
 // Later makes it so much later for the next Changes.
-func Later(s *Store, d time.Duration) *Store {
+func Later(s *Store, d time.Duration) {
 	s.d.changes.at = s.d.changes.at.Add(-d)
-	return s
 }

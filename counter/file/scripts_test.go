@@ -5,6 +5,7 @@ package file_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,22 +22,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestScripts plays what becomes of sequences in files. Beside the calls of countertest.Stage:
-//
-//	small 64k            the directory is a small disk
-//	memory               it is one in memory
-//	open a [in DIR] [checked]   a store there; checked = it looks at the disk
-//	rm, mkdir, fifo NAME        link NAME TO, write NAME TEXT, lock NAME, fill NAME
-//	ls PATTERN           which files there are
-//	fails OPERATION      of the disk in memory, from now on: "write changes"; works
-//	did                  what it did since, notes of daemons aside, and the generations in the record of orders
-//	clock 48h            how much later it is for stores
-//	a later 1m           and for what a knows of changes
+// TestScripts plays what becomes of sequences in files. Beside the calls of countertest.Stage there are those of folder.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/files.script", func(t *testing.T, play func(script.Do)) {
 		f := &folder{Stage: countertest.NewStage(t), t: t, dir: t.TempDir(), now: time.UnixMilli(1_790_000_000_000)}
 		f.Words[f.dir] = "DIR"
-		play(func(words []string) string { return f.Constant(f.do(words)) })
+		f.calls()
+		play(func(words []string) string { return f.Constant(f.Do(words)) })
 	})
 }
 
@@ -49,52 +41,50 @@ type folder struct {
 	now    time.Time
 }
 
-func (f *folder) do(words []string) string {
-	path := filepath.Join(f.dir, append(words, "")[1])
-	rest := strings.Join(words[min(2, len(words)):], " ")
-	switch words[0] {
-	case "small":
-		f.dir = mount.Small(f.t, words[1])
-		f.Words[f.dir] = "DIR"
-	case "memory":
-		f.memory = &crashdisk.Disk{}
-	case "open":
-		return f.open(words[1], words[2:])
-	case "rm", "mkdir", "fifo", "link", "write", "lock", "fill":
-		return countertest.Said("", map[string]func() error{
-			"rm":    func() error { return os.Remove(path) },
-			"mkdir": func() error { return os.Mkdir(path, 0o700) },
-			"fifo":  func() error { return syscall.Mkfifo(path, 0o600) },
-			"link":  func() error { return os.Symlink(rest, path) },
-			"write": func() error { return os.WriteFile(path, []byte(strings.ReplaceAll(rest, `\0`, "\x00")+"\n"), 0o600) },
-			"lock":  func() error { return f.lock(path) },
-			"fill":  func() error { return fill(path) },
-		}[words[0]]())
-	case "ls":
-		list, _ := filepath.Glob(path)
-		return countertest.Said(strings.Join(list, "\n"), nil)
-	case "fails", "works":
-		f.memory.Fault = func(op string) error {
-			if words[0] == "fails" && strings.HasPrefix(op, strings.Join(words[1:], " ")) {
-				return syscall.ENOSPC
+func (f *folder) calls() {
+	in := func(name string) string { return filepath.Join(f.dir, name) }
+	maps.Copy(f.Calls, script.Calls{
+		// small 64k: the directory is a small disk; memory: it is one in memory
+		"small": func(size string) {
+			f.dir = mount.Small(f.t, size)
+			f.Words[f.dir] = "DIR"
+		},
+		"memory": func() { f.memory = &crashdisk.Disk{} },
+		// open a [in DIR] [checked]: a store there; checked = it looks at the disk
+		"open":  f.open,
+		"rm":    func(name string) error { return os.Remove(in(name)) },
+		"mkdir": func(name string) error { return os.Mkdir(in(name), 0o700) },
+		"fifo":  func(name string) error { return syscall.Mkfifo(in(name), 0o600) },
+		"link":  func(name, to string) error { return os.Symlink(to, in(name)) },
+		"write": func(name, text string) error {
+			return os.WriteFile(in(name), []byte(strings.ReplaceAll(text, `\0`, "\x00")+"\n"), 0o600)
+		},
+		"lock": func(name string) error { return f.lock(in(name)) },
+		"fill": func(name string) error { return fill(in(name)) },
+		// ls PATTERN: which files there are
+		"ls": func(pattern string) (string, error) {
+			list, err := filepath.Glob(in(pattern))
+			return strings.Join(list, "\n"), err
+		},
+		// fails OPERATION of the disk in memory, from now on: "write changes"
+		"fails": func(operation ...string) {
+			f.memory.Fault = func(op string) error {
+				if strings.HasPrefix(op, strings.Join(operation, " ")) {
+					return syscall.ENOSPC
+				}
+				return nil
 			}
-			return nil
-		}
-	case "did":
-		return f.did()
-	case "clock":
-		f.now = f.now.Add(f.Duration(words[1]))
-	default:
-		if words[1] == "later" {
-			file.Later(f.Stores[words[0]].(*file.Store), f.Duration(words[2]))
-			return ""
-		}
-		return f.Do(words)
-	}
-	return ""
+		},
+		"works": func() { f.memory.Fault = nil },
+		// did: what it did since, notes of daemons aside, and the generations in the record of orders
+		"did": f.did,
+		// clock 48h: how much later it is for stores; a later 1m: and for what a knows of changes
+		"clock": func(d time.Duration) { f.now = f.now.Add(d) },
+		"later": file.Later,
+	})
 }
 
-func (f *folder) open(name string, words []string) string {
+func (f *folder) open(name string, words ...string) string {
 	c := file.Config{Dir: f.dir, AnyDisk: !slices.Contains(words, "checked"), Now: func() time.Time { return f.now }}
 	if f.memory != nil {
 		c.Disk = f.memory

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,28 +20,14 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestRules plays the rules of sequences over a driver in memory. Beside the calls of countertest.Stage:
-//
-//	open a [patient] [signs] [anew] [wordless] [together=3] [locks|settles|notes]   another process
-//	open a apart        one with a driver of its own, to which nothing happens
-//	term a b ord        b is what a.Within of a term of names that begin with ord is
-//	db next=20 max=30 floor=5 birth=x | forget | damage | spoil NAME      somebody writes the record of orders, or so
-//	found foreign|closed|fixed|waits|unusable|unread|history TEXT         what the driver says of all that it reads
-//	found as it is
-//	born BIRTH|- [adopt] [unsettled]   what New makes from now on
-//	WHERE fails|unavailable|uncounted|again|doubt TEXT   the error there, WHERE one of do read swap swapped new admit
-//	WHERE works         prepare lock unlock settle sign notes close
-//	lose 2              the answers of the next writes
-//	meanwhile WHERE ... a command for the next time that it is at a load, swap or list, or one has come: swapped, listed
-//	note KEY AGO ...    a daemon's note; learnt ... is what those have learnt which have learnt of everything
-//	cancel              ends the context of a call that says "cut"
-//	set OPTION on|off   now, runs, settles, seems-damaged: fields of fake
-//
-// Each answer ends with the calls of the driver.
+// TestRules plays the rules of sequences over a driver in memory, see world. Each answer ends with the calls of the
+// driver.
 func TestRules(t *testing.T) {
 	script.Run(t, "testdata/rules.script", func(t *testing.T, play func(script.Do)) {
 		synctest.Test(t, func(t *testing.T) {
-			play((&world{Stage: countertest.NewStage(t), fake: newFake(t)}).do)
+			w := &world{Stage: countertest.NewStage(t), fake: newFake(t)}
+			maps.Copy(w.Calls, w.verbs())
+			play(w.do)
 		})
 	})
 }
@@ -52,11 +38,53 @@ type world struct {
 	*fake
 }
 
+func (w *world) verbs() script.Calls {
+	return script.Calls{
+		// open a [patient] [signs] [anew] [wordless] [together=3] [locks|settles|notes]: another process; "open a apart"
+		// is one with a driver of its own, to which nothing happens; term a b ord: b is what a.Within of a term of names
+		// that begin with ord is
+		"open": w.open,
+		"term": func(a *ledger.Ledger, name, prefix string) { w.Stores[name] = a.Within(term(prefix)) },
+		// db next=20 max=30 floor=5 birth=x: somebody writes the record of orders, or so; lose 2: the answers of writes
+		"db": w.write, "forget": w.db.Forget, "damage": w.db.Damage,
+		"spoil": func(name string) { w.db.Spoil(name, counter.ErrUnusable) },
+		"lose":  func(n int) { w.lost = n },
+		// found foreign|closed|fixed|waits|unusable|unread|history TEXT: what the driver says of all that it reads
+		"found": w.find,
+		// born BIRTH|- [adopt] [unsettled]: what New makes from now on
+		"born": w.born,
+		// error WHERE fails|works|unavailable|uncounted|again|doubt TEXT, WHERE one of do read swap swapped new admit
+		// prepare lock unlock settle sign notes close
+		"error": w.fail,
+		// meanwhile WHERE ...: for the next time that it is at a load, swap or list, or one has come: swapped, listed
+		"meanwhile": func(where string, call ...string) {
+			w.hooks[where] = append(w.hooks[where], func() {
+				if said := strings.TrimSpace(w.Stage.Do(call)); said != "" {
+					w.count("(" + strings.Join(call, " ") + ": " + said + ")")
+				}
+			})
+		},
+		// note KEY AGO ...: a daemon's; learnt ...: what those have learnt which have learnt of everything
+		"note": func(key string, ago time.Duration, words ...string) {
+			w.notes[key] = fmt.Sprint(time.Now().Add(-ago).UnixMilli(), " ", strings.Join(words, " "))
+		},
+		"learnt": func(words ...string) { w.noted = strings.Join(words, " ") },
+		"signed": (*ledger.Ledger).Signed,
+		// cancel: the context of a call that says "cut"
+		"cancel": func() { w.Cancel() },
+		"sleep":  time.Sleep,
+		// set now|runs|settles|seems-damaged BOOL: fields of fake
+		"set": func(option string, on bool) {
+			*map[string]*bool{"now": &w.now, "runs": &w.runs, "settles": &w.settles, "seems-damaged": &w.notFirst}[option] = on
+		},
+	}
+}
+
 func (w *world) do(words []string) string {
 	began := time.Now()
-	said := w.command(words)
+	said := w.Stage.Do(words)
 	if calls := w.counted(); calls != "" {
-		said += "\n\t" + calls
+		said += "\t" + calls
 	}
 	if passed := time.Since(began); passed > 50*time.Millisecond && words[0] != "sleep" { // tries again are not in step
 		said += fmt.Sprint("\n\tafter ", passed)
@@ -64,65 +92,14 @@ func (w *world) do(words []string) string {
 	return said
 }
 
-func (w *world) command(words []string) string {
-	rest := strings.Join(words[min(2, len(words)):], " ")
-	switch words[0] {
-	case "open":
-		if w.Stores[words[1]] = w.open(words[2:]); slices.Contains(words, "apart") {
-			w.Stores[words[1]] = w.db.Open()
-		}
-	case "term":
-		w.Stores[words[2]] = w.Stores[words[1]].(*ledger.Ledger).Within(term(words[3]))
-	case "signed":
-		return fmt.Sprint(w.Stores[words[1]].(*ledger.Ledger).Signed())
-	case "db":
-		w.write(words[1:])
-	case "found":
-		w.find(words[1], rest)
-	case "born":
-		e := entry{birth: strings.Trim(words[1], "-"), adopt: slices.Contains(words, "adopt"),
-			unsettled: slices.Contains(words, "unsettled")}
-		w.made = func(r *counter.Record) ledger.Entry {
-			made := e
-			made.Record = *r
-			return &made
-		}
-	case "lose":
-		w.lost, _ = strconv.Atoi(words[1])
-	case "meanwhile":
-		w.hooks[words[1]] = append(w.hooks[words[1]], func() {
-			if said := w.command(words[2:]); said != "" {
-				w.count("(" + rest + ": " + said + ")")
-			}
-		})
-	case "note":
-		w.notes[words[1]] = fmt.Sprint(time.Now().Add(-w.Duration(words[2])).UnixMilli(), " ", strings.Join(words[3:], " "))
-	case "learnt":
-		w.noted = strings.Join(words[1:], " ")
-	case "cancel":
-		w.Cancel()
-	case "sleep":
-		time.Sleep(w.Duration(words[1]))
-	case "set":
-		*map[string]*bool{"now": &w.now, "runs": &w.runs, "settles": &w.settles, "seems-damaged": &w.notFirst}[words[1]] =
-			words[2] == "on"
-	default:
-		if _, ok := w.Stores[words[0]]; ok {
-			return w.Stage.Do(words)
-		}
-		w.fail(words[0], words[1], errors.New(rest))
-	}
-	return ""
-}
-
-func (w *world) open(options []string) *ledger.Ledger {
+func (w *world) open(name string, options ...string) {
 	has := func(option string) bool { return slices.Contains(options, option) }
 	traits := ledger.Traits{Words: words, Patient: has("patient"), Signs: has("signs"), Anew: has("anew")}
 	if has("wordless") {
 		traits.Words = ledger.Words{}
 	}
-	if i := slices.IndexFunc(options, func(s string) bool { return strings.HasPrefix(s, "together=") }); i >= 0 {
-		traits.Together, _ = strconv.Atoi(options[i][len("together="):])
+	for _, option := range options {
+		fmt.Sscanf(option, "together=%d", &traits.Together)
 	}
 	var d ledger.Driver = w.fake
 	switch {
@@ -133,11 +110,25 @@ func (w *world) open(options []string) *ledger.Ledger {
 	case has("notes"):
 		d = noting{w.fake}
 	}
-	return ledger.New(d, traits, nil)
+	w.Stores[name] = ledger.New(d, traits, nil)
+	if has("apart") {
+		w.Stores[name] = w.db.Open()
+	}
+}
+
+func (w *world) born(birth string, options ...string) {
+	e := entry{birth: strings.Trim(birth, "-"), adopt: slices.Contains(options, "adopt"),
+		unsettled: slices.Contains(options, "unsettled")}
+	w.made = func(r *counter.Record) ledger.Entry {
+		made := e
+		made.Record = *r
+		return &made
+	}
 }
 
 // fail sets the error that there is somewhere.
-func (w *world) fail(where, how string, err error) {
+func (w *world) fail(where, how string, text ...string) {
+	err := errors.New(strings.Join(text, " "))
 	what := map[string]error{"unavailable": counter.ErrUnavailable, "uncounted": ledger.ErrUncounted,
 		"again": ledger.ErrAgain, "doubt": ledger.ErrDoubt}[how]
 	switch {
@@ -145,63 +136,41 @@ func (w *world) fail(where, how string, err error) {
 		err = nil
 	case what != nil:
 		err = ledger.As(what, err)
-	case how != "fails":
-		w.t.Fatalf("%s %s: what is that?", where, how)
 	}
 	w.errs[where] = err
 }
 
 // write changes the record of orders.
-func (w *world) write(words []string) {
-	switch words[0] {
-	case "forget":
-		w.db.Forget(words[1])
-		return
-	case "damage":
-		w.db.Damage(words[1])
-		return
-	case "spoil":
-		w.db.Spoil(words[1], counter.ErrUnusable)
-		return
-	}
+func (w *world) write(words ...string) {
 	r := counter.NewRecord(counter.Sequence("orders"), strings.Join(words, " "))
 	e := &entry{Basic: ledger.Basic{Record: r}, birth: "-"}
 	for _, word := range words {
 		option, value, _ := strings.Cut(word, "=")
-		n, _ := strconv.ParseUint(value, 10, 64)
 		switch option {
 		case "birth":
 			e.birth = value
 		case "adopt":
 			e.adopt, e.birth = true, ""
 		default:
-			*map[string]*uint64{"next": &e.Next, "max": &e.Max, "floor": &e.Floor}[option] = n
+			fmt.Sscan(value, map[string]*uint64{"next": &e.Next, "max": &e.Max, "floor": &e.Floor}[option])
 		}
 	}
 	w.db.Put(e)
 }
 
 // find says what the driver finds.
-func (w *world) find(what, text string) {
+func (w *world) find(what string, words ...string) {
+	text := strings.Join(words, " ")
 	err := errors.New(text)
-	w.edit = func(found *ledger.Found) {
-		switch what {
-		case "foreign":
-			found.Foreign = text
-		case "closed":
-			found.Closed = err
-		case "fixed":
-			found.Fixed = err
-		case "waits":
-			found.Waits = err
-		case "unusable":
-			found.Fault, found.Entry = counter.ErrUnusable, nil
-		case "unread":
-			found.Unread = w.calls["load"] == 0
-		case "history":
-			found.History = text
-		}
-	}
+	w.edit = map[string]func(*ledger.Found){
+		"foreign":  func(found *ledger.Found) { found.Foreign = text },
+		"closed":   func(found *ledger.Found) { found.Closed = err },
+		"fixed":    func(found *ledger.Found) { found.Fixed = err },
+		"waits":    func(found *ledger.Found) { found.Waits = err },
+		"unusable": func(found *ledger.Found) { found.Fault, found.Entry = counter.ErrUnusable, nil },
+		"unread":   func(found *ledger.Found) { found.Unread = w.calls["load"] == 0 },
+		"history":  func(found *ledger.Found) { found.History = text },
+	}[what]
 }
 
 // opener opens Stores of one Database.

@@ -38,16 +38,7 @@ type client interface {
 
 // Answers plays a script that shows everything that a store can answer, the records that it writes and its calls to the
 // server. It leaves the subject without a server. Beside the calls of Stage, in which MAX is the definition's and MORE
-// one more:
-//
-//	open a [operator]
-//	a everything [define]   all calls; those with the same answer once
-//	a promised              what is not
-//	counting a reserve ...  what a call cost too, and what is recorded after it, if that is something else
-//	break WORDS             makes the record of orders another one
-//	keep, kept              the record is as it was
-//	back, delete            it becomes that, or nothing
-//	down a                  ends the server; a is another store
+// one more, there are those below.
 func Answers(t *testing.T, s Subject) {
 	script.RunAs(t, path(t, "answers"), s.Kind, func(t *testing.T, play func(script.Do)) {
 		s.Put("")
@@ -58,7 +49,14 @@ func Answers(t *testing.T, s Subject) {
 			d.Name = name
 			return d
 		}
-		play(func(words []string) string { return StoodStill(a.do(words)) })
+		a.calls()
+		play(func(words []string) string {
+			for i, word := range words {
+				words[i] = cmp.Or(map[string]string{"MAX": fmt.Sprint(s.Definition.Max),
+					"MORE": fmt.Sprint(s.Definition.Max + 1)}[word], word)
+			}
+			return a.Constant(StoodStill(a.Do(words)))
+		})
 	})
 }
 
@@ -115,49 +113,31 @@ func block(b counter.Block) string {
 	return fmt.Sprint(b.Lo, "-", b.Hi)
 }
 
-func (a *answers) do(words []string) string {
-	for i, word := range words {
-		words[i] = cmp.Or(map[string]string{"MAX": fmt.Sprint(a.s.Definition.Max),
-			"MORE": fmt.Sprint(a.s.Definition.Max + 1)}[word], word)
-	}
-	switch words[0] {
-	case "open":
-		c := a.s.Open(len(words) > 2).(client)
-		a.t.Cleanup(func() { c.Close() })
-		a.Stores[words[1]] = c
-	case "keep":
-		a.kept = a.s.Record()
-	case "kept":
-		return fmt.Sprint(a.s.Record() == a.kept)
-	case "back":
-		a.s.Put(a.kept)
-	case "delete":
-		a.s.Put("")
-	case "break":
-		a.s.Break[strings.Join(words[1:], " ")]()
-	case "down":
-		a.Stores[words[1]], a.down = a.s.Down(), true
-	case "counting":
-		return a.counting(words[1:])
-	default:
-		return a.call(words)
-	}
-	return ""
-}
-
-func (a *answers) call(words []string) string {
-	switch c := a.Stores[words[0]].(client); words[1] {
-	case "everything":
-		return a.everything(c, len(words) > 2)
-	case "promised":
-		text, err := c.(counter.Lossy).NotPromised(bg)
-		return a.Constant(Said(text, err))
-	}
-	return a.Constant(a.Do(words))
+func (a *answers) calls() {
+	maps.Copy(a.Calls, script.Calls{
+		"open": func(name string, operator ...string) {
+			c := a.s.Open(len(operator) > 0).(client)
+			a.t.Cleanup(func() { c.Close() })
+			a.Stores[name] = c
+		},
+		// a everything [define]: all calls; those with the same answer once; a promised: what is not
+		"everything": a.everything,
+		"promised":   func(c counter.Lossy) string { return Said(c.NotPromised(bg)) },
+		// counting a reserve ...: what a call cost too, and what is recorded after it, if that is something else
+		"counting": a.counting,
+		// break WORDS makes the record of orders another one, back what it was at keep, delete nothing
+		"break":  func(words []string) { a.s.Break[strings.Join(words, " ")]() },
+		"keep":   func() { a.kept = a.s.Record() },
+		"kept":   func() bool { return a.s.Record() == a.kept },
+		"back":   func() { a.s.Put(a.kept) },
+		"delete": func() { a.s.Put("") },
+		// down a ends the server; a is another store
+		"down": func(name string) { a.Stores[name], a.down = a.s.Down(), true },
+	})
 }
 
 // everything says what every call answers while something is wrong.
-func (a *answers) everything(c client, define bool) string {
+func (a *answers) everything(c client, define ...string) string {
 	var texts []string
 	same := map[string]string{}
 	say := func(call string, answer any, err error) {
@@ -167,7 +147,7 @@ func (a *answers) everything(c client, define bool) string {
 		}
 		same[text] += call + " "
 	}
-	if define {
+	if len(define) > 0 {
 		r, err := c.Define(bg, a.s.Definition)
 		say("define", shown(r), err)
 	}
@@ -205,14 +185,13 @@ func (a *answers) counting(words []string) string {
 		a.t.Skip("does not apply once the last note is ten seconds old")
 	}
 	a.s.Calls()
-	said := a.Do(words)
-	said += "\ncalls: " + a.s.Calls()
+	said := a.Do(words) + "calls: " + a.s.Calls()
 	if record := a.s.Record(); record != a.record {
 		a.record = record
 		said += "\nrecord: " + strings.NewReplacer("\n", `\n`, "\x00", `\0`).Replace(
 			filler.ReplaceAllStringFunc(record, func(lines string) string { return fmt.Sprintf("\n(and %d)", len(lines)-1) }))
 	}
-	return a.Constant(said)
+	return said
 }
 
 // path is where a script of this package stands.

@@ -22,7 +22,7 @@ import (
 //	a reserve orders 10
 //	a takes orders 10       the same; it does not say which, but no value may have been granted before
 //	a return orders 5 [2]   values from 5 on, of the newest block of the script, or the one that was granted 2 before
-//	a return 5 orders items  of both at once
+//	a return-all 5 orders items  of both at once
 //	a raise orders 100, a retire orders, a revive orders 100 [offset=3 ...]
 //	a advance orders 100 200 TERM
 //	a show orders, a list, a changes [again], a behind, a close
@@ -31,22 +31,45 @@ import (
 // A call that ends with "soon" is cut off after a quarter of a second, one with "late" is too late already, and one
 // with "cut" is when something calls Cancel.
 type Stage struct {
-	T      testing.TB
-	Stores map[string]any // counter.Store and mostly counter.Admin, by name
-	Cancel func()
-	New    func(name string) counter.Definition // what a define without options says
-	Full   bool                                 // answers have definitions
-	Words  map[string]string                    // texts that differ from run to run, and what stands for them
+	script.Calls // besides, those of a test
+	T            testing.TB
+	Stores       map[string]any // counter.Store and mostly counter.Admin, by name
+	Cancel       func()
+	New          func(name string) counter.Definition // what a define without options says
+	Full         bool                                 // answers have definitions
+	Words        map[string]string                    // texts that differ from run to run, and what stands for them
 
+	ctx    context.Context            // of a call
 	tokens map[string]int             // in the order in which Constant saw them
 	blocks map[string][]counter.Block // that were granted, by sequence
-	since  map[string]string          // by store: see counter.Store.Changes
+	since  map[counter.Store]string   // see counter.Store.Changes
 }
 
 // NewStage makes a Stage without stores.
 func NewStage(t testing.TB) *Stage {
-	return &Stage{T: t, Stores: map[string]any{}, New: counter.Sequence, blocks: map[string][]counter.Block{},
-		since: map[string]string{}, Words: map[string]string{}, tokens: map[string]int{}}
+	s := &Stage{T: t, Stores: map[string]any{}, New: counter.Sequence, blocks: map[string][]counter.Block{},
+		since: map[counter.Store]string{}, Words: map[string]string{}, tokens: map[string]int{}}
+	s.Calls = script.Calls{
+		"stores":  s.Stores,
+		"define":  func(a counter.Store, words ...string) string { return s.brief(a.Define(s.ctx, s.Definition(words))) },
+		"reserve": s.reserve, "takes": s.takes, "advance": s.advance, "return": s.giveBack, "return-all": s.giveAllBack,
+		"changes": s.changes,
+		"close":   func(a counter.Store) string { return Said("", a.Close()) },
+		"raise": func(a counter.Admin, name string, atLeast uint64) string {
+			return s.brief(a.Raise(s.ctx, name, atLeast))
+		},
+		"retire": func(a counter.Admin, name string) string { return s.brief(a.Retire(s.ctx, name)) },
+		"revive": func(a counter.Admin, name string, next uint64, words ...string) string {
+			return s.brief(a.Revive(s.ctx, s.Definition(append([]string{name}, words...)), next))
+		},
+		"show": func(a counter.Admin, name string) string { return s.brief(a.Show(s.ctx, name)) },
+		"list": func(a counter.Admin) string {
+			list, err := a.List(s.ctx)
+			return Said(s.listed(list), err)
+		},
+		"behind": s.behind,
+	}
+	return s
 }
 
 var (
@@ -78,72 +101,27 @@ func StoodStill(said string) string {
 	return said
 }
 
-// Do carries out a call. Two apostrophes are an empty word.
+// Do carries out a call, of a store or of the test's.
 func (s *Stage) Do(words []string) string {
-	for i, word := range words {
-		words[i] = strings.TrimPrefix(word, "''")
-	}
-	of := words[0]
-	store, ok := s.Stores[of]
-	if !ok {
-		s.T.Fatalf("%q: who is that?", words)
-	}
-	ctx, words := s.context(words[1:])
-	if words[0] == "changes" {
-		since := s.since[of]
-		if len(words) > 1 {
-			since = ""
-		}
-		now, list, err := store.(counter.Store).Changes(ctx, since)
-		was := map[bool]string{true: "unchanged"}[now == since && err == nil]
-		if err == nil {
-			s.since[of] = now
-		}
-		return strings.TrimSpace(was + "\n" + Said(s.listed(list), err))
-	}
-	if said, ok := s.toStore(ctx, words, store.(counter.Store)); ok {
-		return said
-	}
-	admin, ok := store.(counter.Admin)
-	if !ok {
-		s.T.Fatalf("%q: not of an operator", words)
-	}
-	return s.toAdmin(ctx, words, admin)
-}
-
-func (s *Stage) context(words []string) (context.Context, []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.T.Cleanup(cancel)
-	switch last := words[len(words)-1]; last {
+	s.ctx = ctx
+	if s.Stores[words[0]] == nil {
+		return s.Calls.Do(s.T, words)
+	}
+	last := len(words) - 1
+	switch words[last] {
 	case "soon":
-		ctx, cancel = context.WithTimeout(ctx, 250*time.Millisecond)
+		s.ctx, cancel = context.WithTimeout(ctx, 250*time.Millisecond)
 		s.T.Cleanup(cancel)
 	case "late":
 		cancel()
 	case "cut":
 		s.Cancel = cancel
 	default:
-		return ctx, words
+		last++
 	}
-	return ctx, words[:len(words)-1]
-}
-
-// Number is a word that is one.
-func (s *Stage) Number(word string) uint64 {
-	n, err := strconv.ParseUint(word, 10, 64)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return n
-}
-
-// Duration is a word that is one.
-func (s *Stage) Duration(word string) time.Duration {
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return d
+	return s.Calls.Do(s.T, words[:last])
 }
 
 // Definition is what the words of a define say.
@@ -153,7 +131,10 @@ func (s *Stage) Definition(words []string) counter.Definition {
 		option, value, _ := strings.Cut(word, "=")
 		if to := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max,
 			"batch": &d.Batch, "rate": &d.Rate, "node": &d.Time.Node}[option]; to != nil {
-			*to = s.Number(value)
+			var err error
+			if *to, err = strconv.ParseUint(value, 10, 64); err != nil {
+				s.T.Fatal(err)
+			}
 		}
 		d.Strict = d.Strict || word == "strict" || option == "node"
 		d.RefuseLoss = d.RefuseLoss || word == "refuse"
@@ -167,40 +148,31 @@ func (s *Stage) Definition(words []string) counter.Definition {
 	return d
 }
 
-// toStore carries out a call of a counter.Store.
-func (s *Stage) toStore(ctx context.Context, words []string, store counter.Store) (said string, ok bool) {
-	name := append(words, "")[1]
-	switch words[0] {
-	case "define":
-		r, err := store.Define(ctx, s.Definition(words[1:]))
-		return s.brief(r, err), true
-	case "reserve":
-		b, err := store.Reserve(ctx, name, s.Number(words[2]))
-		if ctx.Err() != nil && counter.Certain(err) {
-			s.T.Errorf("%v is certain, but the call was cut off", err)
-		}
-		return s.granted(name, b, err), true
-	case "takes":
-		b, err := store.Reserve(ctx, name, s.Number(words[2]))
-		for _, old := range s.blocks[name] {
-			if err == nil && b.Lo <= old.Hi && old.Lo <= b.Hi {
-				s.T.Errorf("granted %+v, and %+v before", b, old)
-			}
-		}
-		if said := s.granted(name, b, err); err != nil {
-			return said, true
-		}
-		return "ok", true
-	case "advance":
-		span := counter.Span{From: s.Number(words[2]), To: s.Number(words[3]), Need: 1, Term: words[4]}
-		b, err := store.(counter.Timekeeper).Advance(ctx, name, span)
-		return s.granted(name, b, err), true
-	case "return":
-		return s.giveBack(ctx, words[1:], store), true
-	case "close":
-		return Said("", store.Close()), true
+func (s *Stage) reserve(a counter.Store, name string, n uint64) string {
+	ctx := s.ctx
+	b, err := a.Reserve(ctx, name, n)
+	if ctx.Err() != nil && counter.Certain(err) {
+		s.T.Errorf("%v is certain, but the call was cut off", err)
 	}
-	return "", false
+	return s.granted(name, b, err)
+}
+
+func (s *Stage) takes(a counter.Store, name string, n uint64) string {
+	b, err := a.Reserve(s.ctx, name, n)
+	for _, old := range s.blocks[name] {
+		if err == nil && b.Lo <= old.Hi && old.Lo <= b.Hi {
+			s.T.Errorf("granted %+v, and %+v before", b, old)
+		}
+	}
+	if said := s.granted(name, b, err); err != nil {
+		return said
+	}
+	return "ok"
+}
+
+func (s *Stage) advance(a counter.Timekeeper, name string, from, to uint64, term string) string {
+	b, err := a.Advance(s.ctx, name, counter.Span{From: from, To: to, Need: 1, Term: term})
+	return s.granted(name, b, err)
 }
 
 func (s *Stage) granted(name string, b counter.Block, err error) string {
@@ -213,21 +185,21 @@ func (s *Stage) granted(name string, b counter.Block, err error) string {
 	return Said(block(b), err)
 }
 
-// giveBack gives back what is left of one block, or of the newest ones of several sequences.
-func (s *Stage) giveBack(ctx context.Context, words []string, store counter.Store) string {
-	if next, err := strconv.ParseUint(words[0], 10, 64); err == nil {
-		var rests []counter.Rest
-		for _, name := range words[1:] {
-			rests = append(rests, counter.Rest{Name: name, Block: s.Granted(name, 0), Next: next})
-		}
-		var said []string
-		for i, err := range store.ReturnAll(ctx, rests) {
-			said = append(said, words[1+i]+": "+Said("", err))
-		}
-		return strings.Join(said, "\n")
+func (s *Stage) giveBack(a counter.Store, name string, next uint64, before ...int) string {
+	return Said("", a.Return(s.ctx, name, s.Granted(name, append(before, 0)[0]), next))
+}
+
+// giveAllBack gives back what is left of the newest blocks of several sequences.
+func (s *Stage) giveAllBack(a counter.Store, next uint64, names ...string) string {
+	var rests []counter.Rest
+	for _, name := range names {
+		rests = append(rests, counter.Rest{Name: name, Block: s.Granted(name, 0), Next: next})
 	}
-	before := s.Number(append(words, "0")[2])
-	return Said("", store.Return(ctx, words[0], s.Granted(words[0], int(before)), s.Number(words[1])))
+	var said []string
+	for i, err := range a.ReturnAll(s.ctx, rests) {
+		said = append(said, names[i]+": "+Said("", err))
+	}
+	return strings.Join(said, "\n")
 }
 
 // Granted is the newest block of a sequence, or the one that was granted so many before it.
@@ -239,34 +211,31 @@ func (s *Stage) Granted(name string, before int) counter.Block {
 	return blocks[len(blocks)-1-before]
 }
 
-// toAdmin carries out a call of a counter.Admin.
-func (s *Stage) toAdmin(ctx context.Context, words []string, admin counter.Admin) string {
-	switch words[0] {
-	case "raise":
-		return s.brief(admin.Raise(ctx, words[1], s.Number(words[2])))
-	case "retire":
-		return s.brief(admin.Retire(ctx, words[1]))
-	case "revive":
-		return s.brief(admin.Revive(ctx, s.Definition(append(words[1:2:2], words[3:]...)), s.Number(words[2])))
-	case "show":
-		return s.brief(admin.Show(ctx, words[1]))
-	case "list":
-		list, err := admin.List(ctx)
-		return Said(s.listed(list), err)
-	case "behind":
-		list, err := admin.Behind(ctx)
-		var names []string
-		for _, d := range list {
-			if d.Silent < 0 {
-				s.T.Errorf("%+v", d)
-			}
-			names = append(names, d.Name)
-		}
-		slices.Sort(names)
-		return Said(strings.Join(names, "\n"), err)
+// changes asks a store for what has changed since it was asked last, or ever.
+func (s *Stage) changes(a counter.Store, again ...string) string {
+	since := s.since[a]
+	if len(again) > 0 {
+		since = ""
 	}
-	s.T.Fatalf("%q: what is that?", words)
-	return ""
+	now, list, err := a.Changes(s.ctx, since)
+	was := map[bool]string{true: "unchanged\n"}[now == since && err == nil]
+	if err == nil {
+		s.since[a] = now
+	}
+	return was + Said(s.listed(list), err)
+}
+
+func (s *Stage) behind(a counter.Admin) string {
+	list, err := a.Behind(s.ctx)
+	var names []string
+	for _, d := range list {
+		if d.Silent < 0 {
+			s.T.Errorf("%+v", d)
+		}
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return Said(strings.Join(names, "\n"), err)
 }
 
 // brief is what changes in a record.

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Calls are functions that a script calls, by name. They may take strings, numbers, booleans and durations, and
-// variadically more of these; words stand in quotes where they have spaces. A line is written for each line of their
-// results; nil and "" are none.
+// Calls are functions that a script calls, by name. What does it may stand first: "a reserve 5" is reserve with a and 5.
+// They may take strings, numbers, booleans and durations, and variadically more of these; words stand in quotes where
+// they have spaces. Other things are named in maps, which stand among the functions under any name. One []string is
+// all words as they are. A line is written for each line of the results; nil and "" are none.
 type Calls map[string]any
 
 var words = regexp.MustCompile(`('[^']*'|[^' ])+`)
@@ -40,12 +41,18 @@ func (c Calls) Do(t testing.TB, line []string, more ...func() string) string {
 // call makes the call of a step.
 func (c Calls) call(t testing.TB, line string) (results []any) {
 	args := words.FindAllString(line, -1)
+	if c[args[0]] == nil && len(args) > 1 {
+		args[0], args[1] = args[1], args[0]
+	}
 	f := reflect.ValueOf(c[args[0]])
-	if !f.IsValid() {
+	if f.Kind() != reflect.Func {
 		t.Fatalf("%q: no such call", line)
 	}
 	of, in := f.Type(), []reflect.Value(nil)
-	for i, arg := range args[1:] {
+	if of.NumIn() == 1 && of.In(0) == reflect.TypeFor[[]string]() && !of.IsVariadic() {
+		args, in = nil, []reflect.Value{reflect.ValueOf(strings.Fields(line)[1:])}
+	}
+	for i, arg := range args[min(1, len(args)):] {
 		last := of.NumIn() - 1
 		if i > last && !of.IsVariadic() {
 			t.Fatalf("%q: %s is one too many", line, arg)
@@ -54,7 +61,7 @@ func (c Calls) call(t testing.TB, line string) (results []any) {
 		if of.IsVariadic() && i >= last {
 			as = as.Elem()
 		}
-		v, err := value(as, strings.ReplaceAll(arg, "'", ""))
+		v, err := c.value(as, strings.ReplaceAll(arg, "'", ""))
 		if err != nil {
 			t.Fatalf("%q: %s: %v", line, arg, err)
 		}
@@ -66,7 +73,7 @@ func (c Calls) call(t testing.TB, line string) (results []any) {
 	return results
 }
 
-func value(of reflect.Type, text string) (_ reflect.Value, err error) {
+func (c Calls) value(of reflect.Type, text string) (_ reflect.Value, err error) {
 	v := reflect.New(of)
 	switch p := v.Interface().(type) {
 	case *string:
@@ -74,7 +81,28 @@ func value(of reflect.Type, text string) (_ reflect.Value, err error) {
 	case *time.Duration:
 		*p, err = time.ParseDuration(text)
 	default:
+		if k := of.Kind(); k == reflect.Pointer || k == reflect.Interface || k == reflect.Func {
+			return c.named(of, text)
+		}
 		_, err = fmt.Sscan(text, p)
 	}
 	return v.Elem(), err
+}
+
+// named is what has a name in one of the maps.
+func (c Calls) named(of reflect.Type, name string) (reflect.Value, error) {
+	for _, in := range c {
+		in := reflect.ValueOf(in)
+		if in.Kind() != reflect.Map {
+			continue
+		}
+		v := in.MapIndex(reflect.ValueOf(name))
+		if v.IsValid() && v.Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+		if v.IsValid() && v.Type().AssignableTo(of) {
+			return v, nil
+		}
+	}
+	return reflect.Value{}, fmt.Errorf("no %v has that name", of)
 }
