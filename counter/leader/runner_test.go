@@ -18,22 +18,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestRunner plays a script with Runners over slow boards:
-//
-//	start a [2ms]    another daemon, whose board takes so long at first
-//	sleep 3s
-//	a takes 2ms 1s 3s    how long its board takes to answer, and its Begin and End
-//	a demote 5 [1s]  and how long it waits; -1 stands for all
-//	a stop
-//	a ends           Run's context does, and Run returns
-//	a show           what it holds, and knows of group 5
-//	a logged         what was logged, and how often
-//	board fails ...  what each call answers from now on, or for how long it fails; "replaced" is ErrReplaced
-//	board works, board says nothing of changes
+// TestRunner plays a script with Runners over slow boards, see stage.
 func TestRunner(t *testing.T) {
 	script.Run(t, "testdata/runner.txt", func(t *testing.T, play func(script.Do)) {
 		synctest.Test(t, func(t *testing.T) {
-			play((&stage{t: t, board: newBoard(), all: map[string]*rig{}, began: time.Now()}).do)
+			s := &stage{t: t, board: newBoard(), all: map[string]*rig{}, began: time.Now()}
+			calls := s.calls()
+			play(func(words []string) string { return calls.Do(t, words) })
 		})
 	})
 }
@@ -119,73 +110,52 @@ func (s *stage) start(id string, delay time.Duration) {
 	s.t.Cleanup(func() { r.stop() })
 }
 
-func (s *stage) do(words []string) string {
-	if words[0] == "start" {
-		s.start(words[1], s.duration(append(words, "2ms")[2]))
-		return ""
-	}
-	if words[0] == "sleep" {
-		time.Sleep(s.duration(words[1]))
-		synctest.Wait()
-		return ""
-	}
-	if words[0] == "board" {
-		switch why := strings.Join(words[2:], " "); words[1] {
-		case "fails":
-			if d, err := time.ParseDuration(why); err == nil {
-				time.AfterFunc(d, func() { s.board.fail(nil) })
-			}
-			err := errors.New(why)
-			if why == "replaced" {
-				err = fmt.Errorf("%w: cluster 17", ErrReplaced)
-			}
-			s.board.fail(err)
-		case "works":
-			s.board.fail(nil)
-		default:
-			s.board.deaf = true
-		}
-		return ""
-	}
-	return s.all[words[0]].do(words[1], append(words[2:], ""))
-}
-
-func (s *stage) duration(word string) time.Duration {
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return d
-}
-
-func (r *rig) do(what string, words []string) string {
-	began := time.Now()
-	after := func(err error) string {
-		synctest.Wait()
-		return fmt.Sprintf("%v after %v", cmp.Or(err, errors.New("done")), time.Since(began).Round(200*time.Millisecond))
-	}
-	switch what {
-	case "takes":
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.delay, r.begins, r.ending = r.duration(words[0]), r.duration(words[1]), r.duration(words[2])
-		return ""
-	case "demote":
-		ctx := r.t.Context()
-		if words[1] != "" {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, r.duration(words[1]))
+func (s *stage) calls() script.Calls {
+	return script.Calls{
+		"rigs": s.all,
+		// start a [2ms]: another daemon, whose board takes so long at first
+		"start": func(id string, delay ...time.Duration) { s.start(id, append(delay, 2*time.Millisecond)[0]) },
+		"sleep": func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		},
+		// a takes 2ms 1s 3s: how long its board takes to answer, and its Begin and End
+		"takes": func(r *rig, board, begin, end time.Duration) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.delay, r.begins, r.ending = board, begin, end
+		},
+		// a demote 5 [1s]: and how long it waits; -1 stands for all
+		"demote": func(r *rig, group int, within ...time.Duration) string {
+			ctx, cancel := context.WithTimeout(s.t.Context(), append(within, time.Hour)[0])
 			defer cancel()
-		}
-		return after(r.Demote(ctx, number(words[0])))
-	case "stop":
-		return after(r.Stop(r.t.Context()))
-	case "ends":
-		return after(r.stop())
-	case "logged":
-		return script.Logged(r.log.String())
+			return after(func() error { return r.Demote(ctx, group) })
+		},
+		"stop": func(r *rig) string { return after(func() error { return r.Stop(s.t.Context()) }) },
+		// a ends: Run's context does, and Run returns
+		"ends": func(r *rig) string { return after(r.stop) },
+		// a show: what it holds, and knows of group 5; a logged: what was logged, and how often
+		"show":   (*rig).show,
+		"logged": func(r *rig) string { return script.Logged(r.log.String()) },
+		// fails [100ms] TEXT: what each call of the board answers from now on, or so long; replaced is ErrReplaced
+		"fails": func(words ...string) { s.board.fail(errors.New(strings.Join(words, " "))) },
+		"fails-for": func(d time.Duration) {
+			s.board.fail(errors.New("it fails"))
+			time.AfterFunc(d, func() { s.board.fail(nil) })
+		},
+		"replaced": func() { s.board.fail(fmt.Errorf("%w: cluster 17", ErrReplaced)) },
+		"works":    func() { s.board.fail(nil) },
+		// says-nothing of changes
+		"says-nothing": func() { s.board.deaf = true },
 	}
-	return r.show()
+}
+
+// after says what came of a call, and how long it took.
+func after(call func() error) string {
+	began := time.Now()
+	err := call()
+	synctest.Wait()
+	return fmt.Sprintf("%v after %v", cmp.Or(err, errors.New("done")), time.Since(began).Round(200*time.Millisecond))
 }
 
 func (r *rig) show() string {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,27 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestMachine plays the scripts: daemons on one board, and what each of them does. A daemon is named first:
-//
-//	join a [ADDRESS]      another daemon; its node key is written when time passes
-//	run 2s                time passes, and all who are not frozen do what they want, with answers at once
-//	pass 2s               time passes, and nobody does anything
-//	a once                it does all that it wants to do now
-//	a until claims        it does all before the next Change that claims, renews, releases or reads
-//	a next                the Change that it wants now
-//	a commit              the Change under way is carried out; its answer is on the way
-//	a answer, a lose      the answer comes, after commit if need be, or an error does
-//	a sees ...            the answer to come says so of groups
-//	a saw [1 2] ...       what a watch shows: the keys of groups, or others
-//	a freezes, a thaws    it stands still, as a process that is stopped
-//	a slow, a quick       what is left of a term is given back only at "a ended 1 2"
-//	a demote 1 2, a stop, a halt
-//	a clock 1h            how far ahead its clock is; without it, it has none
-//	a timed [7]           there are timestamps, but in those groups
-//	a show                what it leads, and until when
-//	group 3 = b 7 ...     somebody writes the key of a group: ID, "-" for none, TERM, REVISION and HEIR
-//	node b 9000 ADDRESS   and a node key
-//	board                 all that is there
+// TestMachine plays the scripts: daemons on one board, and what each of them does, see world.
 func TestMachine(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.script")
 	if err != nil || len(paths) == 0 {
@@ -44,7 +23,9 @@ func TestMachine(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
 			script.Run(t, path, func(t *testing.T, play func(script.Do)) {
-				play((&world{t: t, b: newBoard(), now: int64(time.Hour)}).do)
+				w := &world{t: t, b: newBoard(), now: int64(time.Hour), names: map[string]*player{}}
+				calls := w.calls()
+				play(func(words []string) string { return calls.Do(t, words, w.said) })
 			})
 		})
 	}
@@ -56,6 +37,7 @@ type world struct {
 	b     *board
 	now   int64
 	all   []*player
+	names map[string]*player
 	wrote []string // the names of changes, since a command began
 }
 
@@ -76,148 +58,130 @@ type player struct {
 // epoch is the true time minus the moments of the world.
 const epoch = int64(1_790_000_000 * time.Second)
 
-func (w *world) join(id, address string) {
-	w.all = append(w.all, &player{Machine: NewMachine(Node{ID: id, Redis: cmp.Or(address, id+":1")}), w: w,
-		begun: map[int]Term{}, calls: map[string]int{}})
+func (w *world) calls() script.Calls {
+	return script.Calls{
+		"players": w.names,
+		// join a [ADDRESS]: another daemon; its node key is written when time passes
+		"join": w.join,
+		// run 2s: time passes, and all who are not frozen do what they want, with answers at once; pass 2s: nobody does
+		"run": w.run, "pass": func(d time.Duration) { w.now += int64(d) },
+		// a once: it does all that it wants to do now; a until claims: all before the next Change that claims, renews,
+		// releases or reads; a next: the Change that it wants now
+		"once": (*player).once, "until": (*player).until, "next": (*player).next,
+		// a commit: the Change under way is carried out; its answer is on the way; a answer, a lose: the answer comes,
+		// after commit if need be, or an error does; a sees 3 = b 7 ...: the answer to come says so
+		"commit": underWay((*player).commit), "answer": underWay((*player).hear), "lose": underWay((*player).lose),
+		"sees": func(p *player, g int, _, id string, term uint64, revision int64, heir ...string) {
+			p.state.Leaders[g] = leaderOf(id, term, revision, heir)
+		},
+		// group 3 = b 7 ...: somebody writes the key of a group: ID, "-" for none, TERM, REVISION and HEIR
+		"group": func(g int, _, id string, term uint64, revision int64, heir ...string) {
+			w.b.leaders[g] = leaderOf(id, term, revision, heir)
+		},
+		// node b 9000 ADDRESS: and a node key; board: all that is there
+		"node": func(id string, revision int64, address ...string) {
+			w.b.nodes[id] = NodeKey{Node: Node{id, strings.Join(address, "")}, Revision: revision}
+		},
+		"board": w.b.String,
+		// a saw [1 2]: what a watch shows: the keys of groups, or others; a saw-key 3 = b 7 ...: this one
+		"saw": (*player).saw,
+		"saw-key": func(p *player, g int, _, id string, term uint64, revision int64, heir ...string) {
+			p.Saw(w.now, map[int]Leader{g: leaderOf(id, term, revision, heir)})
+		},
+		// a freezes, a thaws: it stands still, as a process that is stopped
+		"freezes": func(p *player) { p.frozen = true },
+		"thaws":   func(p *player) { p.frozen = false },
+		// a slow, a quick: what is left of a term is given back only at "a ended 1 2"
+		"slow":  func(p *player) { p.slow = true },
+		"quick": func(p *player) { p.slow = false },
+		"ended": func(p *player, groups ...int) {
+			for _, g := range groups {
+				p.Ended(g)
+			}
+		},
+		"demote": (*player).demote,
+		"stop":   func(p *player) { p.Stop(w.now) },
+		"halt":   func(p *player) { p.Halt(w.now) },
+		// a clock 1h: how far ahead its clock is; without it, it has none
+		"clock": func(p *player, d time.Duration) { p.clock = &d },
+		// a timed [7]: there are timestamps, but in those groups
+		"timed": func(p *player, but ...int) {
+			for g := Groups; g < MaxGroups; g++ {
+				if !slices.Contains(but, g) {
+					p.SetTimed(g)
+				}
+			}
+		},
+		// a show: what it leads, and until when
+		"show": (*player).show,
+	}
 }
 
-func (w *world) do(words []string) string {
-	words = append(words, "", "", "", "", "", "")
-	switch words[0] {
-	case "join":
-		w.join(words[1], words[2])
-	case "run", "pass":
-		d, err := time.ParseDuration(words[1])
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if words[0] == "pass" {
-			w.now += int64(d)
-			return ""
-		}
-		return w.run(d)
-	case "group":
-		w.b.leaders[number(words[1])] = leaderOf(words[3:])
-	case "node":
-		w.b.nodes[words[1]] = NodeKey{Node: Node{words[1], words[3]}, Revision: int64(number(words[2]))}
-	case "board":
-		return w.b.String()
-	default:
-		i := slices.IndexFunc(w.all, func(p *player) bool { return p.me.ID == words[0] })
-		if i < 0 {
-			w.t.Fatalf("%q: who is that?", words)
-		}
-		p := w.all[i]
-		said := p.do(words[1], slices.DeleteFunc(words[2:], func(s string) bool { return s == "" }))
-		p.act()
-		return said + "\n" + w.said()
-	}
-	return ""
+func (w *world) join(id string, address ...string) {
+	p := &player{Machine: NewMachine(Node{ID: id, Redis: append(address, id+":1")[0]}), w: w, begun: map[int]Term{},
+		calls: map[string]int{}}
+	w.all, w.names[id] = append(w.all, p), p
 }
 
-func number(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil {
-		panic(word)
+// leaderOf is what a Board holds of a group.
+func leaderOf(id string, term uint64, revision int64, heir []string) Leader {
+	l := Leader{Number: term, Revision: revision, Heir: strings.Join(heir, "")}
+	if id != "-" {
+		l.Node = Node{id, id + ":1"}
 	}
-	return n
-}
-
-// leaderOf is what a Board holds of a group, from its words.
-func leaderOf(words []string) (l Leader) {
-	if words[0] != "-" {
-		l.ID, l.Redis = words[0], words[0]+":1"
-	}
-	l.Number, l.Revision, l.Heir = uint64(number(words[1])), int64(number(words[2])), words[3]
 	return l
 }
 
 var errLost = errors.New("no answer")
 
-// do carries out what one daemon is told.
-func (p *player) do(what string, words []string) string {
-	var groups []int
-	for _, word := range words {
-		if n, err := strconv.Atoi(word); err == nil {
-			groups = append(groups, n)
+// underWay is for what can happen only to a Change under way.
+func underWay(happens func(p *player)) func(p *player) string {
+	return func(p *player) string {
+		if p.call == nil {
+			return "nothing is under way"
 		}
+		happens(p)
+		return ""
 	}
-	if slices.Contains([]string{"commit", "answer", "lose", "sees"}, what) && p.call == nil {
-		return "nothing is under way"
-	}
-	switch what {
-	case "once":
-		p.once()
-	case "until":
-		return p.until(words[0])
-	case "next":
-		return p.next()
-	case "commit":
-		p.committed = true
-		p.done, p.state = p.w.b.commit(p.call.Change)
-	case "answer", "lose":
-		if what == "lose" {
-			p.Answer(p.w.now, false, State{}, errLost)
-		} else if !p.committed {
-			p.answer()
-		} else {
-			p.Answer(p.w.now, p.done, p.state, nil)
-		}
-		p.committed = false
-	case "sees":
-		p.state.Leaders[groups[0]] = leaderOf(append(words[2:], ""))
-	case "saw":
-		p.saws(words, groups)
-	case "freezes", "thaws":
-		p.frozen = what == "freezes"
-	case "slow", "quick":
-		p.slow = what == "slow"
-	case "ended":
-		for _, g := range groups {
-			p.Ended(g)
-		}
-	case "demote":
-		var said []string
-		for _, g := range groups {
-			said = append(said, fmt.Sprint(cmp.Or(p.Demote(p.w.now, g), errors.New("ok"))))
-		}
-		return strings.Join(slices.Compact(said), ", ")
-	case "stop":
-		p.Stop(p.w.now)
-	case "halt":
-		p.Halt(p.w.now)
-	case "clock":
-		d, err := time.ParseDuration(words[0])
-		if p.clock = &d; err != nil {
-			p.w.t.Fatal(err)
-		}
-	case "timed":
-		for g := range Groups {
-			if !slices.Contains(groups, Groups+g) {
-				p.SetTimed(Groups + g)
-			}
-		}
-	case "show":
-		return p.show()
-	default:
-		p.w.t.Fatalf("%s: what is that?", what)
-	}
-	return ""
 }
 
-// saws shows the keys of groups as they are, or one that is written here, or nothing.
-func (p *player) saws(words []string, groups []int) {
+func (p *player) commit() {
+	p.committed = true
+	p.done, p.state = p.w.b.commit(p.call.Change)
+}
+
+func (p *player) hear() {
+	if p.committed {
+		p.Answer(p.w.now, p.done, p.state, nil)
+	} else {
+		p.answer()
+	}
+	p.committed = false
+}
+
+func (p *player) lose() {
+	p.Answer(p.w.now, false, State{}, errLost)
+	p.committed = false
+}
+
+// saw shows the keys of groups as they are, or nothing.
+func (p *player) saw(groups ...int) {
 	var saw map[int]Leader
-	switch {
-	case len(words) > 1 && words[1] == "=":
-		saw = map[int]Leader{groups[0]: leaderOf(append(words[2:], ""))}
-	case len(groups) > 0:
-		saw = map[int]Leader{}
-		for _, g := range groups {
-			saw[g] = p.w.b.leaders[g]
+	for _, g := range groups {
+		if saw == nil {
+			saw = map[int]Leader{}
 		}
+		saw[g] = p.w.b.leaders[g]
 	}
 	p.Saw(p.w.now, saw)
+}
+
+func (p *player) demote(groups ...int) string {
+	var said []string
+	for _, g := range groups {
+		said = append(said, fmt.Sprint(cmp.Or(p.Demote(p.w.now, g), errors.New("ok"))))
+	}
+	return strings.Join(slices.Compact(said), ", ")
 }
 
 // act does what a driver does about Events.
@@ -318,7 +282,7 @@ func (w *world) run(d time.Duration) string {
 		}
 	}
 	w.wrote = nil
-	lines := strings.Split(w.said(), "\n")
+	lines := []string{w.said()}
 	for _, p := range w.all {
 		var calls []string
 		for _, kind := range slices.Sorted(maps.Keys(p.calls)) {
@@ -336,6 +300,7 @@ func (w *world) said() string {
 	lines := w.wrote
 	w.wrote = nil
 	for _, p := range w.all {
+		p.act()
 		var order []string
 		of := map[string][]int{}
 		for _, e := range p.happened {
