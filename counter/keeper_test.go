@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,10 +39,12 @@ type slowStore struct {
 	mute   []string    // sequences of which it takes the rest, and does not say so
 }
 
-func (s *slowStore) fail(err error, lost bool) {
+func (s *slowStore) fail(text string, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken, s.lost = err, lost
+	if s.broken, s.lost = nil, lost; text != "" {
+		s.broken = errors.New(strings.ReplaceAll(text, "+", "\r\n"))
+	}
 }
 
 // use makes the calls to come those of another store.
@@ -115,28 +118,16 @@ func (s *slowStore) polled() string {
 	return fmt.Sprint(times)
 }
 
-// TestKeeper plays a script of Keepers over one store. Beside the calls of countertest.Stage, with which "admin" is an
-// operator:
-//
-//	start a [polls]          a Keeper; "polls" = it asks for changes when NextPoll says, at each full second
-//	sleep 3s
-//	a add orders [step=2 ...] [in TERM]   a sequence, whose blocks come from that term of leadership
-//	a take orders 5          a client that asks again while it has to wait
-//	a drain orders           takes all that is at hand
-//	a mint orders 5, a claim orders 5     asks once: any values, or so many in a row
-//	a drop orders, a given orders         and what it had is given back
-//	a takes 200ms            how long a call takes from now on
-//	a fails TEXT, a loses TEXT, a works   what a call answers; with "loses" it is carried out. "+" is a line break
-//	a forgets                its calls are those of another store, which remembers nothing
-//	over TERM                the term is over
-//	a stop, a status orders, a logged, a polled
-//	db back                  the record of orders is set back to what it was when it was added
+// TestKeeper plays a script of Keepers over one store, see stage. Beside the calls of countertest.Stage, with which
+// "admin" is an operator.
 func TestKeeper(t *testing.T) {
 	script.Run(t, "testdata/keeper.script", func(t *testing.T, play func(script.Do)) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &stage{Stage: countertest.NewStage(t), t: t, db: memcounter.NewDatabase(), rigs: map[string]*rig{},
 				terms: map[string]term{}}
 			s.Stores["admin"] = s.db.Open()
+			maps.Copy(s.Calls, s.calls())
+			maps.Copy(s.Calls, s.ofMany())
 			play(s.do)
 		})
 	})
@@ -198,23 +189,6 @@ func newRig(t *testing.T, db *memcounter.Database, next func() time.Duration) *r
 	return r
 }
 
-// add adds a sequence, whose blocks come from a store of its own, or else from the Keeper's.
-func (r *rig) add(d counter.Definition, store counter.Store) (*issuer.Sequence, counter.Record) {
-	r.t.Helper()
-	record, err := r.store.Define(context.Background(), d)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	status, ring := r.Of(d.Name)
-	s := issuer.NewSequence(issuer.SequenceConfig{Definition: record.Definition, MaxWait: time.Second, Status: status,
-		Ring: ring, Wake: func() {}})
-	if err := r.Add(record, s, 0, store); err != nil {
-		r.t.Fatal(err)
-	}
-	r.lines[d.Name] = s
-	return s, record
-}
-
 // take asks like a client: again every 5 ms while it has to wait. It returns the first value and the refusal.
 func take(s *issuer.Sequence, n int) (id.Run, error) {
 	for {
@@ -236,37 +210,112 @@ func figureOf[T int64 | uint64 | float64](s *issuer.Sequence, name string) (v T)
 	return v
 }
 
-var orders = counter.Sequence("orders")
-
-func want(t *testing.T, s *issuer.Sequence, first uint64) {
-	t.Helper()
-	if run, err := take(s, 1); err != nil || run.First != first {
-		t.Errorf("%d, %v; want %d", run.First, err, first)
+func (s *stage) calls() script.Calls {
+	return script.Calls{
+		"rigs": s.rigs,
+		// start a [polls]: a Keeper; "polls" = it asks for changes when NextPoll says, at each full second
+		"start": s.start,
+		"sleep": time.Sleep,
+		// a add orders [step=2 ...] [in TERM]: a sequence, whose blocks come from that term of leadership; over TERM: it is
+		"add":  s.add,
+		"over": func(name string) { s.terms[name].over.Store(true) },
+		// set-back: the record of orders is what it was when it was added
+		"set-back": func() { s.db.SetBack(s.first) },
+		// a take orders 5: a client that asks again while it has to wait; a drain orders: takes all that is at hand; a mint
+		// orders 5, a claim orders 5: asks once: any values, or so many in a row
+		"take":  func(r *rig, name string, n ...int) string { return values(take(r.lines[name], append(n, 1)[0])) },
+		"drain": func(r *rig, name string) { drain(r.lines[name]) },
+		"mint":  func(r *rig, name string) string { return values(r.lines[name].Mint(id.When{}, 1, false)) },
+		"claim": func(r *rig, name string, n int) string { return values(r.lines[name].Reserve(id.When{}, n)) },
+		"ready": func(r *rig, name string) string { return fmt.Sprint(r.lines[name].Ready(0)) },
+		// a uses orders 1000 1m: so many values a second; how often it had to wait
+		"uses": uses,
+		// a drop orders, a given orders: and what it had is given back
+		"drop": func(r *rig, name string) {
+			r.given[name] = r.Drop(name)
+			synctest.Wait()
+		},
+		"given": func(r *rig, name string) { <-r.given[name] },
+		// a takes 200ms: how long a call takes; a fails TEXT, a loses TEXT, a works: what it answers from now on; with
+		// "loses" it is carried out. "+" is a line break
+		"takes": func(r *rig, d time.Duration) { r.store.delay = d },
+		"fails": func(r *rig, text string) { r.store.fail(text, false) },
+		"loses": func(r *rig, text string) { r.store.fail(text, true) },
+		"works": func(r *rig) { r.store.fail("", false) },
+		// a forgets: its calls are those of another store, which remembers nothing
+		"forgets": func(r *rig) { r.store.use(s.db.Open()) },
+		"stop":    func(r *rig) string { return countertest.Said("", r.stop()) },
+		"status":  (*rig).status,
+		"logged":  func(r *rig) string { return script.Logged(r.log.String()) },
+		"polled":  func(r *rig) string { return r.store.polled() },
 	}
 }
 
-func (s *stage) do(words []string) string {
-	switch words[0] {
-	case "start":
-		base := time.Now().Truncate(time.Second)
-		next := func() time.Duration { return time.Second - time.Since(base)%time.Second }
-		if len(words) == 2 {
-			next = nil
+// ofMany are calls for many sequences, whose names are s000 and so on.
+func (s *stage) ofMany() script.Calls {
+	each := func(n int, do func(name string)) {
+		for i := range n {
+			do(fmt.Sprintf("s%03d", i))
 		}
-		s.rigs[words[1]] = newRig(s.t, s.db, next)
-	case "sleep":
-		time.Sleep(s.Duration(words[1]))
-	case "over":
-		s.terms[words[1]].over.Store(true)
-	case "db":
-		s.db.SetBack(s.first)
-	default:
-		if r := s.rigs[words[0]]; r != nil {
-			return s.with(r, words[1:])
-		}
-		return s.Stage.Do(words)
 	}
-	return ""
+	return script.Calls{
+		"add-many": func(r *rig, n int) { each(n, func(name string) { s.add(r, name) }) },
+		// a take-many: a client of each of them, at once
+		"take-many": func(r *rig) {
+			var all sync.WaitGroup
+			for name, line := range r.lines {
+				all.Go(func() {
+					if run, err := take(line, 1); err != nil || run.First != 1 {
+						s.t.Errorf("%s: %d, %v", name, run.First, err)
+					}
+				})
+			}
+			all.Wait()
+		},
+		// a drop-many 20: and what they had is given back
+		"drop-many": func(r *rig, n int) {
+			each(n, func(name string) { r.given[name] = r.Drop(name) })
+			each(n, func(name string) { <-r.given[name] })
+		},
+		// a mutes s001: it gives that back and does not say so
+		"mutes": func(r *rig, names ...string) { r.store.mute = names },
+		// a returned [12]: for how many sequences each call gave values back, or whether there were no more calls than that
+		"returned": func(r *rig, most ...int) string {
+			sizes := slices.Sorted(slices.Values(r.store.sizes))
+			r.store.sizes = nil
+			if len(most) > 0 && len(sizes) <= most[0] {
+				return "in so few"
+			}
+			return fmt.Sprint(sizes)
+		},
+		"at-once": func(r *rig) int64 { return r.store.most.Load() },
+		"writes":  s.db.Writes,
+		// at: how many records have which next value
+		"at": func() string {
+			at := map[uint64]int{}
+			list, err := s.db.Open().List(context.Background())
+			for _, record := range list {
+				at[record.Next]++
+			}
+			return countertest.Said(at, err)
+		},
+	}
+}
+
+func (s *stage) start(name string, polls ...string) {
+	base := time.Now().Truncate(time.Second)
+	next := func() time.Duration { return time.Second - time.Since(base)%time.Second }
+	if len(polls) == 0 {
+		next = nil
+	}
+	s.rigs[name] = newRig(s.t, s.db, next)
+}
+
+func (s *stage) do(words []string) string {
+	if r := s.rigs[words[0]]; r != nil {
+		return s.with(r, words)
+	}
+	return s.Do(words)
 }
 
 // with lets a Keeper do something, or its clients, and adds how long that took, and how many calls for blocks there
@@ -274,86 +323,71 @@ func (s *stage) do(words []string) string {
 func (s *stage) with(r *rig, words []string) string {
 	synctest.Wait() // nothing else runs
 	began := time.Now()
-	said := s.command(r, words)
+	said := s.Do(words)
 	synctest.Wait()
 	if passed := time.Since(began).Round(100 * time.Millisecond); passed > 0 {
-		said += fmt.Sprint("\nafter ", passed)
+		said += fmt.Sprintln("after", passed)
 	}
 	if n := r.store.calls.Swap(0); n > 0 {
-		said += fmt.Sprintf("\nreserved %d times", n)
+		said += fmt.Sprintf("reserved %d times\n", n)
 	}
-	for _, name := range []string{"first", "second", "third"} {
-		if n := s.terms[name].calls; n != nil && n.Load() > 0 {
-			said += fmt.Sprintf("\n%d calls within the %s term", n.Swap(0), name)
+	for _, name := range slices.Sorted(maps.Keys(s.terms)) {
+		if n := s.terms[name].calls.Swap(0); n > 0 {
+			said += fmt.Sprintf("%d calls within the %s term\n", n, name)
 		}
 	}
 	return said
 }
 
-func (s *stage) command(r *rig, words []string) string {
-	name := append(words, "", "")[1]
-	line, rest := r.lines[name], strings.Join(words[1:], " ")
-	n := 1
-	if len(words) > 2 {
-		fmt.Sscan(words[2], &n)
-	}
-	switch words[0] {
-	case "add":
-		return s.add(r, words[1:])
-	case "take":
-		return values(take(line, n))
-	case "drain":
-		for figureOf[int64](line, "at_hand") > 0 {
-			take(line, 10)
-			synctest.Wait() // what it asks the store for depends on how much is left then
-		}
-	case "mint":
-		return values(line.Mint(id.When{}, n, false))
-	case "claim":
-		return values(line.Reserve(id.When{}, n))
-	case "ready":
-		return fmt.Sprint(line.Ready(0))
-	case "drop":
-		r.given[name] = r.Drop(name)
-		synctest.Wait()
-	case "given":
-		<-r.given[name]
-	case "takes":
-		r.store.delay = s.Duration(name)
-	case "fails", "loses":
-		r.store.fail(errors.New(strings.ReplaceAll(rest, "+", "\r\n")), words[0] == "loses")
-	case "works":
-		r.store.fail(nil, false)
-	case "forgets":
-		r.store.use(s.db.Open())
-	case "stop":
-		return countertest.Said("", r.stop())
-	case "status":
-		return r.status(name)
-	case "logged":
-		return script.Logged(r.log.String())
-	case "polled":
-		return r.store.polled()
-	default:
-		s.t.Fatalf("%q: what is that?", words)
-	}
-	return ""
-}
-
-func (s *stage) add(r *rig, words []string) string {
+// add adds a sequence, whose blocks come from a term, or else from the Keeper's store.
+func (s *stage) add(r *rig, words ...string) {
 	var store counter.Store
 	if i := slices.Index(words, "in"); i >= 0 {
 		within := term{r.store, new(atomic.Bool), new(atomic.Int64)}
 		s.terms[words[i+1]], store = within, within
 	}
-	_, record := r.add(s.Definition(words), store)
+	record, err := r.store.Define(context.Background(), s.Definition(words))
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	if s.first.Name == "" && record.Name == "orders" {
 		s.first = record
 	}
-	if err := r.Add(record, r.lines[record.Name], 0, nil); err == nil {
+	status, ring := r.Of(record.Name)
+	line := issuer.NewSequence(issuer.SequenceConfig{Definition: record.Definition, MaxWait: time.Second, Status: status,
+		Ring: ring, Wake: func() {}})
+	r.lines[record.Name] = line
+	if err := r.Add(record, line, 0, store); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := r.Add(record, line, 0, nil); err == nil {
 		s.t.Error("added twice")
 	}
-	return ""
+}
+
+func drain(line *issuer.Sequence) {
+	for figureOf[int64](line, "at_hand") > 0 {
+		take(line, 10)
+		synctest.Wait() // what it asks the store for depends on how much is left then
+	}
+}
+
+// uses takes so many values a second for a time.
+func uses(r *rig, name string, rate float64, d time.Duration) string {
+	line, owed := r.lines[name], 0.0
+	before := figureOf[uint64](line, "waits")
+	for range d / (10 * time.Millisecond) {
+		time.Sleep(10 * time.Millisecond)
+		for owed += rate / 100; owed >= 1; {
+			run, err := take(line, int(owed))
+			if err != nil {
+				return err.Error()
+			}
+			owed -= float64(run.N)
+		}
+		synctest.Wait()
+	}
+	return fmt.Sprintf("waited %d times", figureOf[uint64](line, "waits")-before)
 }
 
 // values are those that a client got, or why it did not.
@@ -372,146 +406,4 @@ func (r *rig) status(name string) string {
 	s := r.lines[name]
 	return fmt.Sprintf("a block of %d, %d left; at hand %d; somebody waited: %v, was refused: %v", st.Block, st.Left,
 		figureOf[int64](s, "at_hand"), figureOf[uint64](s, "waits") > 0, figureOf[uint64](s, "refusals") > 0)
-}
-
-// A sequence in use takes one write per ten seconds after the start, at most, or one for 5 million
-// values, and never runs dry.
-func TestReservationsAreRareAndInTime(t *testing.T) {
-	for _, rate := range []int{1, 10, 1000, 100_000, 5_000_000} {
-		t.Run(fmt.Sprint(rate), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, memcounter.NewDatabase(), nil)
-				r.store.delay = 200 * time.Millisecond
-				s, _ := r.add(orders, nil)
-				begin, owed := time.Now(), 0.0
-				var calls int64
-				var waits uint64
-				for second := range 120 {
-					for range 100 {
-						time.Sleep(10 * time.Millisecond)
-						for owed += float64(rate) / 100; owed >= 1; {
-							run, err := take(s, int(owed))
-							if err != nil {
-								t.Fatal(err)
-							}
-							owed -= float64(run.N)
-						}
-					}
-					if second == 30 {
-						calls, waits = r.store.calls.Load(), figureOf[uint64](s, "waits")
-					}
-				}
-				elapsed := time.Since(begin).Seconds() - 31
-				writes := r.store.calls.Load() - calls
-				if most := max(elapsed/10, float64(rate)*elapsed/10e6) * 1.2; float64(writes) > most+2 {
-					t.Errorf("%d reservations in %.0f s, want %.0f", writes, elapsed, most)
-				}
-				if w := figureOf[uint64](s, "waits") - waits; w > 0 {
-					t.Errorf("ran dry %d times after the start", w)
-				}
-			})
-		})
-	}
-}
-
-func TestACleanStopLeavesNoGap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := memcounter.NewDatabase()
-		next := uint64(1)
-		for i := range 20 {
-			r := newRig(t, db, nil)
-			r.store.delay = time.Duration(i) * 10 * time.Millisecond
-			s, _ := r.add(orders, nil)
-			for range 30 {
-				run, err := take(s, 7*i+1)
-				if err != nil || run.First != next {
-					t.Fatalf("run %d: %d, %v; want %d", i, run.First, err, next)
-				}
-				next += uint64(run.N)
-			}
-			time.Sleep(time.Duration(i) * time.Millisecond) // a reservation may be under way
-			if err := r.stop(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Mint(id.When{}, 1, false); err == nil || err.Error() != "sequence orders is stopped" {
-				t.Errorf("after the stop: %v", err)
-			}
-		}
-	})
-}
-
-func TestManySequencesShareFewCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memcounter.NewDatabase(), nil)
-		var list []*issuer.Sequence
-		for i := range 2000 {
-			s, _ := r.add(counter.Sequence(fmt.Sprint("s", i)), nil)
-			list = append(list, s)
-		}
-		var wg sync.WaitGroup
-		for _, s := range list {
-			wg.Go(func() { want(t, s, 1) })
-		}
-		wg.Wait()
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
-		if n, most := r.store.calls.Load(), r.store.most.Load(); n != 2000 || most > 8 || most < 2 {
-			t.Errorf("%d reservations, %d at once", n, most)
-		}
-		if w := r.store.DB.Writes(); w != 3*2000 {
-			t.Errorf("%d writes: each is defined, reserved and given back once", w)
-		}
-	})
-}
-
-// What is left of many sequences goes back in few calls, when they are dropped and when the Keeper ends. What is
-// lost is named.
-func TestManyAreGivenBackInFewCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := memcounter.NewDatabase()
-		r := newRig(t, db, nil)
-		store := r.store
-		store.mute = []string{"s007", "s207"}
-		const half = 3*counter.MaxRests + 20
-		var given []<-chan struct{}
-		for i := range 2 * half {
-			name := fmt.Sprintf("s%03d", i)
-			s, _ := r.add(counter.Sequence(name), nil)
-			want(t, s, 1)
-		}
-		time.Sleep(time.Second)
-		for i := range half {
-			given = append(given, r.Drop(fmt.Sprintf("s%03d", i)))
-		}
-		for _, g := range given {
-			<-g
-		}
-		synctest.Wait()
-		// Eight calls may have gone before the others were dropped. They take their time, so the rest goes in full ones.
-		store.mu.Lock()
-		if len(store.sizes) > 8+4 {
-			t.Errorf("calls for %d sequences that were dropped: %d", half, store.sizes)
-		}
-		store.sizes = nil
-		store.mu.Unlock()
-		text := r.log.String()
-		if strings.Count(text, "values are lost") != 1 || !strings.Contains(text, "s007, 2 to 100: no answer") {
-			t.Error(text)
-		}
-		err := r.stop()
-		if err == nil || err.Error() != "sequence s207, 2 to 100: no answer" {
-			t.Error(err)
-		}
-		slices.Sort(store.sizes)
-		if want := []int{20, counter.MaxRests, counter.MaxRests, counter.MaxRests}; !slices.Equal(store.sizes, want) {
-			t.Errorf("calls at the end: %d", store.sizes)
-		}
-		for i := range 2 * half {
-			record, err := r.store.Define(context.Background(), counter.Sequence(fmt.Sprintf("s%03d", i)))
-			if err != nil || record.Next != 2 {
-				t.Fatal(i, record, err)
-			}
-		}
-	})
 }

@@ -17,24 +17,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestRecordsAndMachines plays scripts of one record, and of a Machine over it:
-//
-//	definition [start=5 ...]     its values, or which fields are wrong, and whether it is the same as the one before
-//	record orders [start=5 ...] [spoilt] [daemon=7]   a record of it, and a Machine, which has that batch
-//	reserve 10, raise 50, retire, next 31
-//	advance FROM TO NEED TICK TERM
-//	return 7 [1 19 token]        the newest block, or another one; tokens are t1, t2 and so on
-//	need LEFT SHORT 1s [GREEDY]  after so long: what the Machine needs, where so many values are left, clients wait for
-//	                             so many, and take so many as soon as they are there. The record grants it
-//	fail LEFT TEXT|foreign|deposed|retired   clients wait, as soon as the Machine may ask again, and the store fails
-//	grants 20 50                 the same, and the store grants that
-//	learn floor=50 [retired] [spoilt]     what the record says
-//	issuer late TEXT, issuer knows the time on|off, issuer seals NEXT REST
-//	stop                         what is given back
+// TestRecordsAndMachines plays scripts of one record, and of a Machine over it, see bench.
 func TestRecordsAndMachines(t *testing.T) {
 	for _, path := range []string{"testdata/records.script", "testdata/machines.script"} {
 		script.Run(t, path, func(t *testing.T, play func(script.Do)) {
-			play((&bench{Stage: countertest.NewStage(t), t: t, now: time.Unix(1000, 0)}).do)
+			b := &bench{Stage: countertest.NewStage(t), t: t, now: time.Unix(1000, 0)}
+			calls := b.calls()
+			play(func(words []string) string { return calls.Do(t, words, b.happened) })
 		})
 	}
 }
@@ -93,17 +82,80 @@ func (b *bench) token() string {
 	return fmt.Sprint("t", b.n)
 }
 
-func (b *bench) number(words []string, i int) uint64 {
-	if i >= len(words) {
-		return 0
+func (b *bench) calls() script.Calls {
+	return script.Calls{
+		// definition [start=5 ...]: its values, or which fields are wrong, and whether it is the same as the one before
+		"definition": func(options ...string) string {
+			return b.define(b.Definition(append([]string{"orders"}, options...)))
+		},
+		// record orders [start=5 ...] [spoilt] [daemon=7]: a record of it, and a Machine, which has that batch
+		"record": b.record,
+		"reserve": func(n uint64) string {
+			return b.grant(func(token string) (counter.Block, error) { return b.r.Reserve(n, token) })
+		},
+		"advance": func(from, to, need, tick uint64, term string) string {
+			s := counter.Span{From: from, To: to, Need: need, Tick: tick, Term: term}
+			return b.grant(func(token string) (counter.Block, error) { return b.r.Advance(s, token) })
+		},
+		// return 7, return-of 7 1 19 t1: the newest block, or another one; tokens are t1, t2 and so on
+		"return": func(next uint64) string { return b.changed(b.r.Return(b.last, next, b.token())) },
+		"return-of": func(next, lo, hi uint64, token string) string {
+			return b.changed(b.r.Return(counter.Block{Lo: lo, Hi: hi, Token: token}, next, b.token()))
+		},
+		"raise": func(atLeast uint64) string { return b.changed(b.r.Raise(atLeast, b.token())) },
+		"retire": func() string {
+			b.r.Retire(b.token())
+			return b.changed(nil)
+		},
+		"next": func(next uint64) string {
+			b.r.Next = next
+			return b.changed(nil)
+		},
+		// need LEFT SHORT 1s: after so long: what the Machine needs, where so many values are left and clients wait for so
+		// many. The record grants it. greedy 60: they take so many as soon as they are there
+		"need": func(left, short uint64, after ...time.Duration) string {
+			b.now = b.now.Add(append(after, 0)[0])
+			return b.need(left, short, func(n uint64) (counter.Block, error) {
+				if s, ok := b.Machine.Span(n); ok {
+					return b.r.Advance(s, b.token())
+				}
+				return b.r.Reserve(n, b.token())
+			})
+		},
+		"greedy": func(n uint64) { b.greedy = n },
+		// fail LEFT TEXT|foreign|deposed|retired: clients wait, as soon as the Machine may ask again, and the store fails
+		"fail": func(left uint64, text ...string) string {
+			b.now = b.now.Add(b.wait)
+			return b.need(left, 1, func(uint64) (counter.Block, error) {
+				return counter.Block{}, cmp.Or(map[string]error{"foreign": counter.ErrForeign, "deposed": counter.ErrDeposed,
+					"retired": fmt.Errorf("x: %w", counter.ErrRetired)}[text[0]], errors.New(strings.Join(text, " ")))
+			})
+		},
+		// grants 20 50: the same, and the store grants that
+		"grants": func(lo, hi uint64) string {
+			b.now = b.now.Add(b.wait)
+			return b.need(0, 1, func(uint64) (counter.Block, error) { return counter.Block{Lo: lo, Hi: hi}, nil })
+		},
+		// learn 50 [retired] [spoilt]: what the record says, with that floor
+		"learn": func(floor uint64, options ...string) {
+			b.Learn(counter.Record{Definition: b.r.Definition, Floor: floor, Retired: slices.Contains(options, "retired"),
+				Fault: fault(options)})
+		},
+		// late TEXT: why the issuer does not take a block; knows-time true; seals NEXT REST
+		"late":       func(text ...string) { b.late = errors.New(strings.Join(text, " ")) },
+		"knows-time": func(knows bool) { b.knows, b.late = knows, nil },
+		"seals":      func(next, rest uint64) { b.next, b.rest, b.late = next, rest, nil },
+		// stop: what is given back
+		"stop": func() string {
+			block, next, ok := b.Stop()
+			return fmt.Sprintf("%v: %d to %d", ok, next, block.Hi)
+		},
 	}
-	return b.Number(words[i])
 }
 
-// do adds what the Machine has told and logged.
-func (b *bench) do(words []string) string {
-	lines := []string{b.command(words)}
-	lines = append(lines, b.told...)
+// happened is what the Machine has told and logged.
+func (b *bench) happened() string {
+	lines := b.told
 	for line := range strings.Lines(script.Logged(b.log.String())) {
 		lines = append(lines, line[2:])
 	}
@@ -112,50 +164,24 @@ func (b *bench) do(words []string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (b *bench) command(words []string) string {
-	switch words[0] {
-	case "definition":
-		return b.define(b.Definition(append([]string{"orders"}, words[1:]...)))
-	case "record":
-		batch, _ := strings.CutPrefix(words[len(words)-1], "daemon=")
-		n, _ := strconv.ParseUint(batch, 10, 64)
-		b.r = counter.NewRecord(b.Definition(words[1:]), "t0")
-		if slices.Contains(words, "spoilt") {
-			b.r.Fault = counter.ErrUnusable
-		}
-		b.Machine = counter.NewMachine(b.r, b, n, slog.New(slog.NewTextHandler(&b.log, nil)))
-		if s, ok := b.Machine.Span(1); ok && s.Term == b.term {
-			b.t.Error("two terms of one name")
-		} else {
-			b.term = s.Term
-		}
-		return ""
-	case "need", "fail", "grants":
-		return b.need(words)
-	case "learn":
-		floor, _ := strings.CutPrefix(words[1], "floor=")
-		r := counter.Record{Definition: b.r.Definition, Floor: b.number([]string{floor}, 0),
-			Retired: slices.Contains(words, "retired")}
-		if slices.Contains(words, "spoilt") {
-			r.Fault = counter.ErrUnusable
-		}
-		b.Learn(r)
-	case "issuer":
-		switch b.late = nil; words[1] {
-		case "late":
-			b.late = errors.New(strings.Join(words[1:], " "))
-		case "seals":
-			b.next, b.rest = b.number(words, 2), b.number(words, 3)
-		default:
-			b.knows = words[len(words)-1] == "on"
-		}
-	case "stop":
-		block, next, ok := b.Stop()
-		return fmt.Sprintf("%v: %d to %d", ok, next, block.Hi)
-	default:
-		return b.change(words)
+func fault(options []string) error {
+	if slices.Contains(options, "spoilt") {
+		return counter.ErrUnusable
 	}
-	return ""
+	return nil
+}
+
+func (b *bench) record(options ...string) {
+	batch, _ := strings.CutPrefix(options[len(options)-1], "daemon=")
+	n, _ := strconv.ParseUint(batch, 10, 64)
+	b.r = counter.NewRecord(b.Definition(options), "t0")
+	b.r.Fault = fault(options)
+	b.Machine = counter.NewMachine(b.r, b, n, slog.New(slog.NewTextHandler(&b.log, nil)))
+	s, ok := b.Machine.Span(1)
+	if ok && s.Term == b.term {
+		b.t.Error("two terms of one name")
+	}
+	b.term = s.Term
 }
 
 func (b *bench) define(d counter.Definition) string {
@@ -172,38 +198,19 @@ func (b *bench) define(d counter.Definition) string {
 		d.Count(d.Last()+d.Step), d.Same(was) && was.Same(d))
 }
 
-// change changes the record.
-func (b *bench) change(words []string) string {
-	said := ""
-	var err error
-	granted := func(block counter.Block, err2 error) {
-		if err = err2; err == nil {
-			b.last = block
-			said = fmt.Sprintf("%d to %d, ", block.Lo, block.Hi)
-		}
+// grant makes a grant of the record.
+func (b *bench) grant(grant func(token string) (counter.Block, error)) string {
+	block, err := grant(b.token())
+	if err != nil {
+		return b.changed(err)
 	}
-	switch token := b.token(); words[0] {
-	case "reserve":
-		granted(b.r.Reserve(b.number(words, 1), token))
-	case "advance":
-		granted(b.r.Advance(counter.Span{From: b.number(words, 1), To: b.number(words, 2), Need: b.number(words, 3),
-			Tick: b.number(words, 4), Term: words[5]}, token))
-	case "return":
-		block := b.last
-		if len(words) > 2 {
-			block = counter.Block{Lo: b.number(words, 2), Hi: b.number(words, 3), Token: words[4]}
-		}
-		err = b.r.Return(block, b.number(words, 1), token)
-	case "raise":
-		err = b.r.Raise(b.number(words, 1), token)
-	case "retire":
-		b.r.Retire(token)
-	case "next":
-		b.r.Next = b.number(words, 1)
-	default:
-		b.t.Fatalf("%q: what is that?", words)
-	}
-	said += fmt.Sprintf("next %d, floor %d, %s", b.r.Next, b.r.Floor, b.r.Token)
+	b.last = block
+	return fmt.Sprintf("%d to %d, ", block.Lo, block.Hi) + b.changed(nil)
+}
+
+// changed is what a change has made of the record.
+func (b *bench) changed(err error) string {
+	said := fmt.Sprintf("next %d, floor %d, %s", b.r.Next, b.r.Floor, b.r.Token)
 	if wrong := b.r.Check(); wrong != nil {
 		said += fmt.Sprintf(" (wrong: %v)", wrong)
 	}
@@ -213,19 +220,9 @@ func (b *bench) change(words []string) string {
 	return said
 }
 
-// need asks a Machine what it needs, and gives it an answer.
-func (b *bench) need(words []string) string {
-	var block counter.Block
-	var err error
-	switch words[0] {
-	case "need":
-		pause := b.Duration(append(words, "0s", "0s", "0s")[3])
-		b.left, b.short, b.now, b.greedy = b.number(words, 1), b.number(words, 2), b.now.Add(pause), b.number(words, 4)
-	case "fail":
-		b.left, b.short, b.now = b.number(words, 1), 1, b.now.Add(b.wait)
-	default:
-		b.left, b.short, b.now = 0, 1, b.now.Add(b.wait)
-	}
+// need asks a Machine what it needs, and gives it the store's answer.
+func (b *bench) need(left, short uint64, store func(n uint64) (counter.Block, error)) string {
+	b.left, b.short = left, short
 	n := b.Need(b.now)
 	if n == 0 {
 		return "nothing"
@@ -239,19 +236,7 @@ func (b *bench) need(words []string) string {
 			said += " without a term"
 		}
 	}
-	switch words[0] {
-	case "need":
-		if s, ok := b.Machine.Span(n); ok {
-			block, err = b.r.Advance(s, b.token())
-		} else {
-			block, err = b.r.Reserve(n, b.token())
-		}
-	case "grants":
-		block = counter.Block{Lo: b.number(words, 1), Hi: b.number(words, 2)}
-	default:
-		err = cmp.Or(map[string]error{"foreign": counter.ErrForeign, "deposed": counter.ErrDeposed,
-			"retired": fmt.Errorf("x: %w", counter.ErrRetired)}[words[2]], errors.New(strings.Join(words[2:], " ")))
-	}
+	block, err := store(n)
 	if b.wait = b.Answer(b.now, block, err); b.wait > 0 {
 		if said += fmt.Sprintf(", and again after %v", b.wait); b.Need(b.now.Add(b.wait-1)) != 0 {
 			b.t.Error("asked too early")
@@ -259,6 +244,6 @@ func (b *bench) need(words []string) string {
 	} else if err == nil && b.Block() != n {
 		said += fmt.Sprintf(", a block of %d", b.Block())
 	}
-	b.short = 0
+	b.short, b.greedy = 0, 0
 	return said
 }
