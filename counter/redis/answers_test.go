@@ -41,7 +41,7 @@ func answers(t *testing.T, kind string, replicas int) {
 		now: func() int64 { return now }}
 	d := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: 10_001, Batch: 7,
 		RefuseLoss: kind == "redis-refuse"}
-	opened := func(c Config) *Store { return open(t, c).with(&now) }
+	opened := func(c Config) *Store { return open(t, c).with(&now, 0, false) }
 	key := "answers:sequences"
 	record := func() string { return fmt.Sprint(r.Do("HGET", key, "=orders")) }
 	put := func(text string) {

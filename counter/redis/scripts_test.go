@@ -2,6 +2,7 @@ package redis
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,7 +26,7 @@ import (
 // TestScripts plays what becomes of sequences while servers come and go. Beside the calls of countertest.Stage there
 // are those of fleet.
 func TestScripts(t *testing.T) {
-	for _, name := range []string{"errors", "fleet"} {
+	for _, name := range []string{"errors", "fleet", "losses"} {
 		script.Run(t, "testdata/"+name+".script", func(t *testing.T, play func(script.Do)) {
 			f := &fleet{Stage: countertest.NewStage(t), t: t, servers: map[string]*redistest.Server{},
 				proxies: map[string]*redistest.Proxy{}, vars: map[string]string{}, now: wallClock()}
@@ -69,6 +70,10 @@ func (f *fleet) begins() script.Calls {
 		"replica": func(name string, of *redistest.Server, args ...string) {
 			f.servers[name] = of.Replica(settings(args)...)
 		},
+		// replica-at r m p: it reaches m there; p holds what m tells it
+		"replica-at": func(name string, of *redistest.Server, over *redistest.Proxy) {
+			f.servers[name] = of.ReplicaAt(over.Addr())
+		},
 		// sentinel s m 1: it knows of so many replicas
 		"sentinel": func(name string, of *redistest.Server, replicas int) {
 			f.servers[name] = redistest.Sentinels(f.t, 1, replicas, of.Addr())[0]
@@ -79,8 +84,9 @@ func (f *fleet) begins() script.Calls {
 			f.vars[name], f.vars["cert"], f.vars["certs"] = s.Addr, s.Cert, s.Query()
 		},
 		"proxy": func(name string, of *redistest.Server) { f.proxies[name] = redistest.NewProxy(f.t, of.Addr()) },
-		// open a m [operator] [replicas=1] [ns=x] [clocked] [skew=5s]: a store; clocked = its clock and its server's are
-		// the script's; skew = its own is that far away
+		// open a m [operator] [replicas=1] [ns=x] [skew=5s] [clocked [ahead=2s] [blind]]: a store; skew = its clock is that
+		// far away; clocked = its clock and its server's are the script's; ahead = the server's is that far away; blind = all
+		// servers have one history
 		"open": f.open,
 		// clock 5s, clock-runs 1s: moves that, and with each command from now on
 		"clock":      func(d time.Duration) { f.now += d.Milliseconds() },
@@ -108,9 +114,11 @@ func (f *fleet) calls() script.Calls {
 	return script.Calls{
 		"servers": f.servers, "proxies": f.proxies,
 		"refuses": (*redistest.Proxy).Refuse,
+		"holds":   func(p *redistest.Proxy) { p.Answers(redistest.Hold) },
 		"to":      func(p *redistest.Proxy, s *redistest.Server) { p.Retarget(s.Addr()) }, // new connections only
 		"kills":   (*redistest.Server).Kill, "launches": (*redistest.Server).Launch,
 		"pauses": (*redistest.Server).Pause, "resumes": (*redistest.Server).Resume,
+		"promotes": (*redistest.Server).Promote, "catches-up": (*redistest.Server).CatchUp,
 		// m says FIELD of INFO; m has WORD: what the record of orders has there; m sets items safe false
 		"says": (*redistest.Server).Info, "has": f.has, "sets": f.set,
 		"spins": func(s *redistest.Server) { go s.Client().Do(bg, "EVAL", "while true do end", 0) },
@@ -148,13 +156,16 @@ func (f *fleet) calls() script.Calls {
 			return f.with(err, text)
 		},
 		// press 10 a b: both ask for all that there is, so often
-		"press": func(times int, names ...string) {
+		"press": func(times int, names ...string) (said string) {
 			for range times {
 				f.now += f.runs.Milliseconds()
 				for _, name := range names {
-					f.Do([]string{name, "takes", "orders", "1000000"})
+					if got := f.Do([]string{name, "takes", "orders", "1000000"}); strings.HasPrefix(got, "twice") {
+						said += got
+					}
 				}
 			}
+			return said
 		},
 		// a leaves m: it asks until that server's record of orders has another history; whether it got a block
 		"leaves": f.leaves,
@@ -274,7 +285,7 @@ func (f *fleet) load(s *redistest.Server) error {
 
 // open opens a Store of a server, a Sentinel or a proxy.
 func (f *fleet) open(name, at string, words ...string) {
-	ns, query, skew := redistest.Namespace(f.t), "", time.Duration(0)
+	ns, query, skew, ahead := redistest.Namespace(f.t), "", time.Duration(0), time.Duration(0)
 	for _, word := range words {
 		switch option, value, _ := strings.Cut(word, "="); option {
 		case "replicas":
@@ -283,6 +294,8 @@ func (f *fleet) open(name, at string, words ...string) {
 			ns = value
 		case "skew":
 			skew, _ = time.ParseDuration(value)
+		case "ahead":
+			ahead, _ = time.ParseDuration(value)
 		}
 	}
 	url := "redis://" + f.expand("$"+at) + "/0?ns=" + ns + query
@@ -292,18 +305,36 @@ func (f *fleet) open(name, at string, words ...string) {
 	has := func(word string) bool { return slices.Contains(words, word) }
 	s := open(f.t, Config{URL: url, Operator: has("operator"), anyMax: has("anymax")})
 	if has("clocked") {
-		s.with(&f.now)
+		s.with(&f.now, ahead.Milliseconds(), has("blind"))
 	}
 	now := s.c.now
 	s.c.now = func() int64 { return now() + skew.Milliseconds() }
 	f.Stores[name] = s
 }
 
-// with lets a store and its servers go by one clock, which only the test moves.
-func (s *Store) with(now *int64) *Store {
+// fakeServer lets scripts see the clock that is their last argument, and, as the argument before says, the
+// same history everywhere.
+const fakeServer = `
+local redis = (function(real)
+  local now, same = tonumber(table.remove(ARGV)), table.remove(ARGV) == 'same'
+  local function call(command, ...)
+    if command == 'TIME' then return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)} end
+    local reply = real.call(command, ...)
+    if command == 'INFO' and same then reply = reply:gsub('run_id:%x+', 'run_id:0'):gsub('master_replid:%x+', 'master_replid:0') end
+    return reply
+  end
+  return setmetatable({call = call}, {__index = real})
+end)(redis)
+`
+
+// with lets a store and its servers go by one clock, which only the test moves; theirs is so many milliseconds ahead.
+func (s *Store) with(now *int64, ahead int64, blind bool) *Store {
+	history := map[bool]string{true: "same"}[blind]
 	s.c.now = func() int64 { return *now }
 	s.prepare = func(script string, args []string) (string, []string) {
-		return fakeServer + script, append(slices.Clone(args), "", strconv.FormatInt(*now, 10))
+		return fakeServer + script, append(slices.Clone(args), history, strconv.FormatInt(*now+ahead, 10))
 	}
 	return s
 }
+
+var bg = context.Background()

@@ -20,7 +20,7 @@ import (
 //
 //	a define orders [start=5 step=2 offset=1 max=100 batch=7 rate=5 strict refuse node=3 layout=twitter]
 //	a reserve orders 10
-//	a takes orders 10       the same; it does not say which, but no value may have been granted before
+//	a takes orders 10       the same; it does not say which, but whether a value was granted before
 //	a return orders 5 [2]   values from 5 on, of the newest block of the script, or the one that was granted 2 before
 //	a return-all 5 orders items  of both at once
 //	a raise orders 100, a retire orders, a revive orders 100 [offset=3 ...]
@@ -159,15 +159,16 @@ func (s *Stage) reserve(a counter.Store, name string, n uint64) string {
 
 func (s *Stage) takes(a counter.Store, name string, n uint64) string {
 	b, err := a.Reserve(s.ctx, name, n)
+	said := "ok"
 	for _, old := range s.blocks[name] {
 		if err == nil && b.Lo <= old.Hi && old.Lo <= b.Hi {
-			s.T.Errorf("granted %+v, and %+v before", b, old)
+			said = fmt.Sprintf("twice: %d-%d, and %d-%d before", b.Lo, b.Hi, old.Lo, old.Hi)
 		}
 	}
-	if said := s.granted(name, b, err); err != nil {
-		return said
+	if refused := s.granted(name, b, err); err != nil {
+		return refused
 	}
-	return "ok"
+	return said
 }
 
 func (s *Stage) advance(a counter.Timekeeper, name string, from, to uint64, term string) string {
