@@ -246,15 +246,13 @@ func answers(t *testing.T, kind string, births bool) {
 				}
 			},
 		},
-		Calls: func() string {
-			loads, swaps := f.calls["load"], 0
+		Calls: func() map[string]int {
+			calls := map[string]int{}
 			for call, n := range f.calls {
-				if strings.HasPrefix(call, "swap") {
-					swaps += n
-				}
+				kind, _, _ := strings.Cut(call, " ")
+				calls[kind+"s"] += n
 			}
-			clear(f.calls)
-			return fmt.Sprint("loads ", loads, ", swaps ", swaps)
+			return calls
 		},
 	})
 }

@@ -93,7 +93,7 @@ func answers(t *testing.T, db database, kind, url string) {
 		Kind: kind, Definition: d, Record: record, Put: put,
 		Break: map[string]func(){}, Words: map[string]string{table: "TABLE", db.Socket: "SOCKET"},
 		Open:  func(operator bool) any { return counted(url, operator) },
-		Calls: func() string { return fmt.Sprint("statements ", n.Swap(0)) },
+		Calls: func() map[string]int { return map[string]int{"statements": int(n.Load())} },
 		Down: func() any {
 			return counted(strings.Replace(url, db.Socket, "/nowhere"+strings.TrimPrefix(db.Socket, db.Dir), 1), true)
 		},

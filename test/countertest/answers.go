@@ -26,7 +26,7 @@ type Subject struct {
 	Record     func() string           // all that is recorded of orders
 	Put        func(text string)       // makes it what Record once returned; empty = nothing, and of {orders}too neither
 	Break      map[string]func()       // make it another one
-	Calls      func() string           // the calls that the store's server or disk got since Calls was called last
+	Calls      func() map[string]int   // how many calls of each kind the store's server or disk has got
 	Words      map[string]string       // texts that differ from run to run, and what stands for them
 	Down       func() any              // ends the server, and opens another store; nil = there is no server
 }
@@ -184,8 +184,16 @@ func (a *answers) counting(words []string) string {
 	if words[1] == "changes" && time.Since(a.began) > 10*time.Second {
 		a.t.Skip("does not apply once the last note is ten seconds old")
 	}
-	a.s.Calls()
-	said := a.Do(words) + "calls: " + a.s.Calls()
+	before := a.s.Calls()
+	said := a.Do(words)
+	var calls []string
+	for call, n := range a.s.Calls() {
+		if n > before[call] {
+			calls = append(calls, fmt.Sprint(call, " ", n-before[call]))
+		}
+	}
+	slices.Sort(calls)
+	said += "calls: " + cmp.Or(strings.Join(calls, ", "), "none")
 	if record := a.s.Record(); record != a.record {
 		a.record = record
 		said += "\nrecord: " + strings.NewReplacer("\n", `\n`, "\x00", `\0`).Replace(
