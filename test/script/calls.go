@@ -31,8 +31,8 @@ func (c Calls) Do(t testing.TB, line []string, more ...func() string) string {
 		if result == nil {
 			continue
 		}
-		for said := range strings.Lines(fmt.Sprint(result)) {
-			b.WriteString(strings.TrimSpace(said) + "\n")
+		for said := range strings.Lines(strings.TrimSpace(fmt.Sprint(result))) {
+			b.WriteString(strings.TrimRight(said, " \n") + "\n")
 		}
 	}
 	return b.String()
