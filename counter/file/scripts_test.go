@@ -22,7 +22,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// TestScripts plays what becomes of sequences in files. Beside the calls of countertest.Stage there are those of folder.
+// TestScripts plays what becomes of sequences in files. Beside the calls of countertest.Stage there are those of a
+// folder.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/files.script", func(t *testing.T, play func(script.Do)) {
 		f := &folder{Stage: countertest.NewStage(t), t: t, dir: t.TempDir(), now: time.UnixMilli(1_790_000_000_000)}
