@@ -50,7 +50,7 @@ func TestThaw(t *testing.T) {
 			if n := r.counters.Current.Load(); n != 0 {
 				t.Errorf("%d connections counted as open, want 0", n)
 			}
-			fed := r.feeds.begun.Load()
+			fed, accepted := r.feeds.begun.Load(), r.counters.Total.Load()
 			c.say("o 2\r\n")
 			late := r.dial() // stays in the backlog
 			late.say("echo late\r\n")
@@ -60,6 +60,9 @@ func TestThaw(t *testing.T) {
 			}
 			if n := r.feeds.begun.Load(); n != fed {
 				t.Errorf("a frozen engine asked sessions %d times", n-fed)
+			}
+			if n := r.counters.Total.Load(); n != accepted {
+				t.Errorf("a frozen engine accepted %d connections: a successor would not get them", n-accepted)
 			}
 			if _, err := r.engine.Freeze(context.Background()); !errors.Is(err, server.ErrFrozen) {
 				t.Errorf("frozen twice: %v", err)
