@@ -199,3 +199,48 @@ func TestFreezeLooksBeforeItHolds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A parked session says when it is asked, and never has its answer.
+type parked struct{ asked chan struct{} }
+
+func (p parked) Feed(_ int64, _, out []byte) (n int, reply []byte, err error) {
+	select {
+	case p.asked <- struct{}{}:
+	default:
+	}
+	return 0, out, noAnswerYet{}
+}
+
+type noAnswerYet struct{}
+
+func (noAnswerYet) Error() string { return "no answer yet" }
+func (noAnswerYet) Wait() bool    { return true }
+
+// TestDrainForcesWhomItCannotSee: when DrainTimeout is over, a session that waits ends, also where nothing tells that
+// its connection is closed.
+func TestDrainForcesWhomItCannotSee(t *testing.T) {
+	client, unseen := net.Pipe()
+	defer client.Close()
+	e := New(server.Config{
+		Now: func() int64 { return 0 }, DrainTimeout: time.Nanosecond, Counters: new(server.Counters),
+	})
+	g := &group{Engine: e, conns: map[*conn]struct{}{}}
+	g.share = e.Share(func() {}, func() {})
+	defer g.share.Leave()
+	p := parked{make(chan struct{})}
+	g.start(unseen, &server.Port{Open: func(int, *latency.Asked) server.Session { return p }}, 0)
+	if _, err := client.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	<-p.asked
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		g.drain()
+	}()
+	select {
+	case <-drained:
+	case <-time.After(time.Minute):
+		t.Fatal("the drain never ends")
+	}
+}
