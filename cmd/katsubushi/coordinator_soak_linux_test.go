@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -11,18 +10,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// soak skips a test that takes minutes, unless it is asked for.
-func soak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
-		t.Skip("KATSUBUSHI_SOAK=1 runs it")
-	}
-}
-
 // How long it takes from the start of a daemon to its first id, with default settings, in a pool that
 // nobody else uses and in one with a holder.
 func TestProcessCoordinatorStarts(t *testing.T) {
-	soak(t)
+	soakOnly(t)
 	for kind, begin := range coordinators {
 		t.Run(kind, func(t *testing.T) {
 			s := begin(t)
@@ -51,7 +42,7 @@ func TestProcessCoordinatorStarts(t *testing.T) {
 // What an idle daemon with a lease costs, compared with one that leases from Redis and writes as often, and
 // what the library of each store costs without a daemon.
 func TestProcessCoordinatorIdle(t *testing.T) {
-	soak(t)
+	soakOnly(t)
 	const measured = 50 * time.Second
 	kinds := []string{"redis"}
 	redis := redistest.Start(t)
@@ -88,7 +79,7 @@ func TestProcessCoordinatorIdle(t *testing.T) {
 
 // Upgrades with leases of real stores, under plain, encrypted and gRPC clients.
 func TestProcessCoordinatorUpgrades(t *testing.T) {
-	soak(t)
+	soakOnly(t)
 	for kind, begin := range coordinators {
 		t.Run(kind, func(t *testing.T) {
 			pool := begin(t).pool("upgraded", "-min-worker-id", "1", "-max-worker-id", "5")

@@ -124,9 +124,7 @@ func TestStrictDemote(t *testing.T) {
 
 // A leader is killed, again and again: how long it takes until every name is served.
 func TestStrictKills(t *testing.T) {
-	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
-		t.Skip("KATSUBUSHI_SOAK=1 runs it: it takes a minute, and TestStrictFleet kills a leader too")
-	}
+	soakOnly(t)
 	t.Parallel()
 	f := startFleet(t, 1, 3)
 	f.pause = time.Millisecond

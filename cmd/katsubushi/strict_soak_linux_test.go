@@ -17,10 +17,12 @@ import (
 
 // These print figures for the bars that only a machine without other load can tell. What they check holds on any.
 
+// soakOnly skips a test that takes minutes, or measures, unless it is asked for. TestSoakRunsWhatOnlyItRuns looks for
+// calls of it.
 func soakOnly(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
-		t.Skip("it measures: KATSUBUSHI_SOAK=1 runs it")
+		t.Skip("KATSUBUSHI_SOAK=1 runs it")
 	}
 }
 

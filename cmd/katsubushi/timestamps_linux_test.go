@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -109,9 +108,7 @@ func (s *rising) ahead() time.Duration {
 
 // TestAMillionTimestampsASecond: one name issues as many for ten minutes, and its ids stay near the clock.
 func TestAMillionTimestampsASecond(t *testing.T) {
-	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
-		t.Skip("KATSUBUSHI_SOAK=1 runs it: it takes ten minutes")
-	}
+	soakOnly(t)
 	t.Parallel()
 	const lasts, clients, inRow, every = 10 * time.Minute, 10, 1000, 10 * time.Millisecond
 	p := start(t, "-worker-id", "1", "-counters", etcdtest.URL(t, etcdtest.Start(t)), "-max-wait", "1m",
@@ -152,9 +149,7 @@ func TestAMillionTimestampsASecond(t *testing.T) {
 // right clocks have come, it is not ready and leads no more. Under as many requests as there can be, its ids are less
 // than a second from the clock again within ten times of what they were.
 func TestTimestampsAfterAWrongClock(t *testing.T) {
-	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
-		t.Skip("KATSUBUSHI_SOAK=1 runs it: it takes some three minutes; package generator tests the pace")
-	}
+	soakOnly(t)
 	t.Parallel()
 	const wrong = 20 * time.Second
 	url := etcdtest.URL(t, etcdtest.Start(t))

@@ -59,3 +59,34 @@ func TestWhatMakeNamesIsThere(t *testing.T) {
 		t.Errorf("%d tests that run over every engine are not there", renamed)
 	}
 }
+
+// TestSoakRunsWhatOnlyItRuns: a test that is skipped elsewhere is among those that `make soak` names.
+func TestSoakRunsWhatOnlyItRuns(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	lines := regexp.MustCompile(`(?m)^\tKATSUBUSHI_SOAK=1 .*-run '(.*)' \./cmd/katsubushi`)
+	for _, m := range lines.FindAllSubmatch(text, -1) {
+		named = append(named, string(m[1]))
+	}
+	run, found := regexp.MustCompile(strings.Join(named, "|")), 0
+	only := regexp.MustCompile(`(?m)^func (Test\w+)\(.*\n\tsoakOnly\(t\)$`)
+	files, _ := filepath.Glob("../../cmd/katsubushi/*_test.go")
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range only.FindAllSubmatch(source, -1) {
+			found++
+			if !run.Match(m[1]) {
+				t.Errorf("make soak does not run %s", m[1])
+			}
+		}
+	}
+	if found == 0 || len(named) == 0 {
+		t.Errorf("%d such tests, %d lines of soak", found, len(named))
+	}
+}
