@@ -20,7 +20,8 @@ import (
 // A sequenceBed is a Sequence whose keeper is the test.
 type sequenceBed struct {
 	*Sequence
-	bell bells
+	bell    bells
+	refused atomic.Uint64 // requests for any sequence
 }
 
 // bells count who is called.
@@ -29,7 +30,7 @@ type bells struct{ rung, woken atomic.Int64 }
 func newSequenceBed() *sequenceBed {
 	b := &sequenceBed{}
 	b.Sequence = NewSequence(SequenceConfig{
-		Definition: counter.Sequence("orders"), MaxWait: time.Second,
+		Definition: counter.Sequence("orders"), MaxWait: time.Second, Refused: &b.refused,
 		Ring: func() { b.bell.rung.Add(1) }, Wake: func() { b.bell.woken.Add(1) },
 		Status: func() counter.Status { return counter.Status{Block: 10, Left: 70, DaysLeft: 1e300} },
 	})
@@ -118,7 +119,7 @@ func isReady(k Kind, now int64) (string, error) {
 // TestSequence: testdata/sequence.txt has what clients get who ask for orders, where the keeper is the script.
 func TestSequence(t *testing.T) {
 	reasons := map[string]error{"": nil, "ended": counter.ErrEnded, "unknown": counter.ErrUnknown,
-		"retired": counter.ErrRetired, "foreign": errors.Join(counter.ErrForeign, errors.New("a\r\nb"))}
+		"retired": counter.ErrRetired, "damaged": counter.ErrDamaged, "unusable": counter.ErrUnusable, "foreign": errors.Join(counter.ErrForeign, errors.New("a\r\nb"))}
 	steps.Run(t, "testdata/sequence.txt", func(t *testing.T) steps.Calls {
 		b := newSequenceBed()
 		mint := func(n int, how ...string) (string, error) { return take(b, id.At(0), n, how...) }
@@ -144,6 +145,10 @@ func TestSequence(t *testing.T) {
 			},
 			"facts": func(names ...string) string { return facts(b, names...) },
 			"ready": func() (string, error) { return isReady(b, 0) },
+			"over":  func() error { return b.Over() },
+			"refused": func() string {
+				return fmt.Sprintf("%d requests, %d of all sequences", b.Refused(), b.refused.Load())
+			},
 			// they take a block and then ask for another value
 			"those-who-are-woken-take": func(n int) {
 				b.c.Wake = func() {
