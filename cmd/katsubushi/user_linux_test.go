@@ -59,108 +59,12 @@ func (k talk) logIn(user, password string) {
 	k.says(fmt.Sprintf("set x 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user, password), "STORED\r\n")
 }
 
-func binaryFrame(opcode byte, extras, key, value string) string {
-	h := make([]byte, 24, 24+len(extras)+len(key)+len(value))
-	h[0], h[1], h[3], h[4], h[11] = 0x80, opcode, byte(len(key)), byte(len(extras)), byte(len(extras)+len(key)+len(value))
-	return string(h) + extras + key + value
-}
-
-// readBinary returns the status and the text of a response.
-func (k talk) binary(send string) string {
-	k.t.Helper()
-	k.Write([]byte(send))
-	h := make([]byte, 24)
-	for i := range h {
-		var err error
-		if h[i], err = k.ReadByte(); err != nil {
-			k.t.Fatal(err)
-		}
-	}
-	body := make([]byte, h[11])
-	for i := range body {
-		body[i], _ = k.ReadByte()
-	}
-	return fmt.Sprintf("%#x %s", h[7], body[h[4]:])
-}
-
 // isClosed sends a request, and reports whether the connection is closed instead of an answer. The answer
 // has a line feed.
 func (k talk) isClosed(request string) bool {
 	k.Write([]byte(request))
 	_, err := k.ReadString('\n')
 	return err != nil
-}
-
-// TestProcessUsers: in each protocol a user gets what the rights permit, and nothing is consumed by what they do not.
-// Changes of the file reach open connections.
-func TestProcessUsers(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "users")
-	run := func(args ...string) {
-		t.Helper()
-		runUser(t, "sesame\n", append(args, "-auth-file", file)...)
-	}
-	run("add", "ann", "orders=get,incr", "a*=get")
-	run("add", "full", "*=get,incr")
-	p := start(t, "-worker-id", "1", "-max-wait", "1m", "-auth-file", file, "-counters", "file://"+t.TempDir(),
-		"-state-any-disk", "-generator", "orders sequence", "-generator", "bills sequence")
-
-	ann := talkTo(t, p)
-	ann.says("get id\r\n", "CLIENT_ERROR unauthenticated\r\n")
-	ann.says("set x 0 0 9\r\nann wrong\r\n", "CLIENT_ERROR authentication failure\r\n")
-	ann.logIn("ann", "sesame")
-	ann.says("get orders\r\nget orders bills orders\r\nincr bills 5\r\nincr orders 2\r\nids 3\r\n",
-		"VALUE orders 0 1\r\n1\r\nEND\r\nCLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: bills\r\n3\r\n"+
-			"CLIENT_ERROR not permitted: id\r\n")
-	sasl := talkTo(t, p)
-	if got := sasl.binary(binaryFrame(0x21, "", "PLAIN", "\x00ann\x00sesame")); got != "0x0 Authenticated" {
-		t.Errorf("SASL: %s", got)
-	}
-	if got := sasl.binary(binaryFrame(0x00, "", "bills", "")) + sasl.binary(binaryFrame(0x00, "", "orders",
-		"")); got != "0x20 not permitted: bills0x0 4" {
-		t.Errorf("binary: %s", got)
-	}
-	resp := talkTo(t, p)
-	command := func(words ...string) string {
-		s := fmt.Sprintf("*%d\r\n", len(words))
-		for _, w := range words {
-			s += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
-		}
-		return s
-	}
-	const noPerm = "-NOPERM this user has no permissions to access one of the keys used as arguments: "
-	resp.says(command("AUTH", "ann", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-	resp.says(command("AUTH", "ann", "sesame")+command("ACL", "WHOAMI"), "+OK\r\n$3\r\nann\r\n")
-	resp.says(command("GET", "bills")+command("MGET", "orders", "bills")+command("INCRBY", "bills", "3")+
-		command("INCR", "id"), noPerm+"bills\r\n"+noPerm+"bills\r\n"+noPerm+"bills\r\n"+noPerm+"id\r\n")
-	resp.says(command("MULTI")+command("GET", "bills")+command("INCR", "orders")+command("EXEC"),
-		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n"+noPerm+"bills\r\n:5\r\n")
-	full := talkTo(t, p)
-	full.logIn("full", "sesame")
-	full.says("get bills\r\n", "VALUE bills 0 1\r\n1\r\nEND\r\n") // nobody has consumed one
-
-	says := func(send, want string) {
-		t.Helper()
-		await(t, send+" is answered "+want, func() bool {
-			fmt.Fprintf(ann, "%s\r\n", send)
-			line, _ := ann.ReadString('\n')
-			return line == want+"\r\n"
-		})
-	}
-	run("grant", "ann", "bills=incr")
-	says("incr bills 1", "2")
-	run("revoke", "ann", "orders=incr")
-	says("incr orders 1", "CLIENT_ERROR not permitted: orders")
-	run("remove", "ann")
-	await(t, "the removal is there", func() bool { return ann.isClosed("version\r\n") })
-	sasl.Write([]byte(binaryFrame(0x0a, "", "", "")))
-	if _, err := sasl.ReadByte(); err == nil || !resp.isClosed(command("PING")) {
-		t.Error("another connection of the same user is open")
-	}
-	full.says("get bills\r\n", "VALUE bills 0 1\r\n3\r\nEND\r\n")
-	if log := p.Logged(); strings.Contains(log, "sesame") || strings.Contains(log, "argon2") {
-		t.Error("the log shows secrets")
-	}
 }
 
 // TestProcessRedisCLILogsIn: the real client, with a password and with a token.

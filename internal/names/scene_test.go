@@ -42,7 +42,7 @@ func (s *scene) configure(store string, words ...string) (c Config) {
 	c.MaxWait, c.Own = patience, ownLanes
 	switch store {
 	case "files":
-		c.Counters = stores.Counters{Dir: "state", AnyDisk: true}
+		c.Counters = stores.Counters{Dir: "state"}
 	case "memory":
 		c.Counters = stores.Counters{Dir: "/"}
 	case "etcd":
