@@ -37,11 +37,11 @@ func procKB(t *testing.T, pid int, field string) int64 {
 	return kb
 }
 
-// TestProcessMillionIDs: 16 gomemcache clients of one connection each fetch a million ids, one by
+// TestProcessManyIDs: 16 gomemcache clients of one connection each fetch 160,000 ids, one by
 // one and a hundred at a time.
-func TestProcessMillionIDs(t *testing.T) {
+func TestProcessManyIDs(t *testing.T) {
 	t.Parallel()
-	const clients, perClient, batch = 16, 62500, 100
+	const clients, perClient, batch = 16, 10_000, 100
 	p := start(t, "-worker-id", "1")
 	began, all := time.Now(), census{}
 	keys := make([]string, batch)
@@ -87,7 +87,7 @@ func TestProcessMillionIDs(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := all.ids.Len(); n != 1_000_000 {
+	if n := all.ids.Len(); n != clients*perClient {
 		t.Errorf("%d ids", n)
 	}
 	for _, id := range []uint64{all.min, all.max} {

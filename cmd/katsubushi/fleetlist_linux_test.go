@@ -17,7 +17,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
-	"github.com/katsubushi/katsubushi/v3/test/zktest"
 )
 
 // TestTheFleetIsPrinted compares the table, and what a daemon answers, with a file.
@@ -79,7 +78,7 @@ func (p *process) awaitFleet(t *testing.T, want map[string]string) (members map[
 	return members
 }
 
-// TestProcessFleet: with each store, each daemon sees the others, which want a login and speak TLS, and one that was
+// TestProcessFleet: with stores of both packages, cas and redis, each daemon sees the others, which want a login and speak TLS, and one that was
 // stopped no more.
 func TestProcessFleet(t *testing.T) {
 	t.Parallel()
@@ -93,10 +92,7 @@ func TestProcessFleet(t *testing.T) {
 	login := []string{"-auth-file", users, "-tls-cert", cert, "-tls-key", cert + ".key",
 		"-forward-user=ann", "-forward-password-file", password, "-forward-ca", cert}
 	for name, url := range map[string]func(t *testing.T) string{
-		"etcd": func(t *testing.T) string { return etcdtest.URL(t, etcdtest.Start(t)) },
-		"ZooKeeper": func(t *testing.T) string {
-			return "zookeeper://" + zktest.Common(t).Addr() + "?ns=" + zktest.Namespace(t)
-		},
+		"etcd":  func(t *testing.T) string { return etcdtest.URL(t, etcdtest.Start(t)) },
 		"Redis": func(t *testing.T) string { return redistest.Start(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {

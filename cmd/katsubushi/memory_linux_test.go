@@ -119,7 +119,7 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 // Also memory that is within the limit goes back to the system when the clients have left.
 func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
-	const clients, size = 120, 1<<20 - 400
+	const clients, size = 60, 1<<20 - 400
 	for _, engine := range availableEngines(t) {
 		t.Run(engine, func(t *testing.T) {
 			port := freePort(t)

@@ -18,34 +18,20 @@ func runNameIn(url string, args ...string) (code int, stdout, stderr string) {
 }
 
 // Two daemons share a sequence in a database. They are killed in turn, the server is killed, and it stands still:
-// no value comes twice, and `generator` works beside them.
+// no value comes twice, and `generator` works beside them. Package counter/sql does the same with MariaDB.
 func TestProcessDaemonsShareADatabase(t *testing.T) {
-	for name, c := range map[string]struct {
-		start func(testing.TB, ...string) *sqltest.Server
-		url   string
-	}{
-		"PostgreSQL": {sqltest.Postgres, "postgres://postgres@/postgres?socket="},
-		"MariaDB":    {sqltest.MariaDB, "mysql://root@/test?socket="},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := c.start(t)
-			url := c.url + server.Socket
-			code, _, stderr := runNameIn(url, "create", "orders sequence batch=40")
-			_, statement, ok := strings.Cut(stderr, "This makes it:\n")
-			if code != exitFailure || !ok {
-				t.Fatal(code, stderr)
-			}
-			server.Do(t, statement)
-			if code, stdout, stderr := runNameIn(url, "create", "orders sequence batch=40"); code != exitOK {
-				t.Fatal(stdout, stderr)
-			}
-			share(t, server, url)
-		})
+	t.Parallel()
+	server := sqltest.Postgres(t)
+	url := "postgres://postgres@/postgres?socket=" + server.Socket
+	code, _, stderr := runNameIn(url, "create", "orders sequence batch=40")
+	_, statement, ok := strings.Cut(stderr, "This makes it:\n")
+	if code != exitFailure || !ok {
+		t.Fatal(code, stderr)
 	}
-}
-
-func share(t *testing.T, server *sqltest.Server, url string) {
+	server.Do(t, statement)
+	if code, stdout, stderr := runNameIn(url, "create", "orders sequence batch=40"); code != exitOK {
+		t.Fatal(stdout, stderr)
+	}
 	var mu sync.Mutex
 	seen := map[uint64]bool{}
 	take := func(c *counting) (says string) {
@@ -117,8 +103,7 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 	for _, d := range daemons {
 		d.end(t, syscall.SIGTERM)
 	}
-	code, stdout, stderr := runNameIn(url, "list")
-	if code != exitOK || !strings.Contains(stdout, "orders") {
+	if code, stdout, stderr := runNameIn(url, "list"); code != exitOK || !strings.Contains(stdout, "orders") {
 		t.Error(stdout, stderr)
 	}
 }
