@@ -119,7 +119,8 @@ func isReady(k Kind, now int64) (string, error) {
 // TestSequence: testdata/sequence.txt has what clients get who ask for orders, where the keeper is the script.
 func TestSequence(t *testing.T) {
 	reasons := map[string]error{"": nil, "ended": counter.ErrEnded, "unknown": counter.ErrUnknown,
-		"retired": counter.ErrRetired, "damaged": counter.ErrDamaged, "unusable": counter.ErrUnusable, "foreign": errors.Join(counter.ErrForeign, errors.New("a\r\nb"))}
+		"retired": counter.ErrRetired, "damaged": counter.ErrDamaged, "unusable": counter.ErrUnusable,
+		"foreign": errors.Join(counter.ErrForeign, errors.New("a\r\nb"))}
 	steps.Run(t, "testdata/sequence.txt", func(t *testing.T) steps.Calls {
 		b := newSequenceBed()
 		mint := func(n int, how ...string) (string, error) { return take(b, id.At(0), n, how...) }
