@@ -78,8 +78,8 @@ func (p *process) awaitFleet(t *testing.T, want map[string]string) (members map[
 	return members
 }
 
-// TestProcessFleet: with stores of both packages, cas and redis, each daemon sees the others, which want a login and speak TLS, and one that was
-// stopped no more.
+// TestProcessFleet: with stores of both packages, cas and redis, each daemon sees the others, which want a login and
+// speak TLS, and one that was stopped no more.
 func TestProcessFleet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
