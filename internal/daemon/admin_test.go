@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 // authFile writes a file of users with tokens: lines of NAME:TOKEN:RIGHTS.
@@ -56,107 +58,61 @@ func (d *Daemon) ask(t *testing.T, name, user, token, request, body string) (sta
 	return 0, ""
 }
 
-// What is done on the admin port of one daemon is served there at once, and soon by another one.
+// later are values that depend on how many blocks were taken.
+var later = regexp.MustCompile(`"(next|left)":"[2-9]\d+"`)
+
+// TestAdminPort: testdata/admin.txt has what is done on the admin port of one daemon, which is served there at once,
+// and soon by another one on the same files. The token of a user is the name.
 func TestAdminPort(t *testing.T) {
-	dir, auth := t.TempDir(), authFile(t, "ann:top:*=get,admin", "bob:low:orders*=get", "eve:mid:orders*=admin;id=get")
-	start := func(worker uint64, port int) (*Daemon, func(key string) string) {
-		d, address := run(t, func(c *Config) {
-			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait = []uint64{worker}, stores.Counters{Dir: dir, AnyDisk: true}, true,
-				patience
-			c.AuthFile, c.AdminPort, c.HTTPPort, c.Definitions, c.RefuseUnknown = auth, port, redistest.FreePort(t), "u7 uuid7",
-				true
-		})
-		conn := dial(t, address)
-		r := bufio.NewReader(conn)
-		line := func(format string, args ...any) string {
-			fmt.Fprintf(conn, format+"\r\n", args...)
-			got, err := r.ReadString('\n')
+	script.Run(t, "testdata/admin.txt", func(t *testing.T, play func(script.Do)) {
+		dir, daemons, clients := t.TempDir(), map[string]*Daemon{}, map[string]*bufio.ReadWriter{}
+		auth := authFile(t, "ann:ann:*=get,admin", "bob:bob:orders*=get", "eve:eve:orders*=admin;id=get")
+		line := func(c *bufio.ReadWriter, request string) string {
+			fmt.Fprintf(c, "%s\r\n", request)
+			c.Flush()
+			got, err := c.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
 			return strings.TrimSpace(got)
 		}
-		if got := line("set x 0 0 7\r\nann top"); got != "STORED" {
-			t.Fatal(got)
-		}
-		return d, func(key string) string {
-			got := line("get %s", key)
+		get := func(who, key string) string {
+			got := line(clients[who], "get "+key)
 			if strings.HasPrefix(got, "VALUE") {
-				got, _ = r.ReadString('\n')
-				r.ReadString('\n')
+				got, _ = clients[who].ReadString('\n')
+				clients[who].ReadString('\n')
 			}
 			return strings.TrimSpace(got)
 		}
-	}
-	d, get := start(1, redistest.FreePort(t))
-	other, getOther := start(2, 0)
-	do := func(token, request, body string, status int, answer string) {
-		t.Helper()
-		if got, text := d.ask(t, "admin", "", token, request, body); got != status || !strings.Contains(text, answer) {
-			t.Errorf("%s: %d %s", request, got, text)
+		ask := func(port, who, user, token, request, body string) string {
+			status, text := daemons[who].ask(t, port, user, token, request, body)
+			text = forms["u7"].ReplaceAllString(snowflakes.ReplaceAllString(strings.TrimSpace(text), "ID"), "UUID")
+			return fmt.Sprint(status, " ", later.ReplaceAllString(strings.ReplaceAll(text, dir, "DIR"), `"$1":..`))
 		}
-	}
-
-	if got := get("orders"); got != "CLIENT_ERROR no such generator: orders" {
-		t.Error(got)
-	}
-	do("top", "PUT /generators/orders", "orders sequence start=100", 201, `"next":"100"`)
-	if got := get("orders"); got != "100" {
-		t.Errorf("right after it was created: %s", got)
-	}
-	await(t, "the other daemon serves it", func() bool { return getOther("orders") == "200" }) // the second block
-	do("top", "PUT /generators/orders", "orders sequence start=100", 200, `"definition":"orders sequence start=100"`)
-	do("top", "PUT /generators/orders", "orders sequence start=7", 409, "a sequence never changes")
-	do("top", "PUT /generators/u7", "u7 sequence", 409, `"u7 sequence start=1": the name is served as "u7 uuid7"`)
-	do("top", "GET /generators/u7", "", 404, "no such sequence") // and is not recorded
-	do("eve", "PUT /generators/orders2", "orders2 sequence", 401, "a token")
-	do("mid", "PUT /generators/orders2", "orders2 sequence", 201, "orders2")
-	do("mid", "PUT /generators/evens", "evens sequence", 403, "not permitted: evens\n")
-	do("low", "GET /generators/orders", "", 403, "not permitted: orders\n")
-	do("top", "GET /leaders", "", 409, "leaders are elected in etcd only")
-	do("top", "POST /generators/orders/raise?at_least=5000000", "", 200, `"floor":"5000000"`)
-	for _, get := range []func(string) string{get, getOther} {
-		await(t, "smaller values are dropped", func() bool {
-			v, _ := strconv.Atoi(get("orders"))
-			return v >= 5_000_000
-		})
-	}
-	do("top", "DELETE /generators/orders?force=true", "", 200, "retired")
-	for _, get := range []func(string) string{get, getOther} {
-		await(t, "it is retired", func() bool { return get("orders") == "SERVER_ERROR sequence orders is retired" })
-	}
-
-	// The same users get ids over HTTP.
-	for _, c := range []struct {
-		user, token, target string
-		status              int
-		answer              string
-	}{
-		{"", "top", "/id/u7", 200, ""}, {"ann", "top", "/ids/orders2?n=2", 200, "1\n2"}, {"", "low", "/id/orders2", 200, "3"},
-		{"bob", "low", "/id/u7", 403, "not permitted: u7\n"}, {"", "low", "/id", 403, "not permitted: id\n"},
-		{"", "mid", "/ids?n=5", 200, ""},
-		{"", "mid", "/id/orders2", 403, "not permitted: orders2\n"}, {"", "none", "/id", 401, ""},
-		{"bob", "top", "/id/orders2", 401, ""},
-	} {
-		if status, text := d.ask(t, "HTTP", c.user, c.token, "GET "+c.target, ""); status != c.status ||
-			!strings.HasPrefix(text, c.answer) {
-			t.Errorf("%s as %s %s: %d %s", c.target, c.user, c.token, status, text)
+		calls := script.Calls{
+			"daemon": func(who string, worker uint64) string {
+				d, address := run(t, func(c *Config) {
+					c.WorkerIDs, c.Counters, c.AnyDisk = []uint64{worker}, stores.Counters{Dir: dir, AnyDisk: true}, true
+					c.AuthFile, c.AdminPort, c.HTTPPort = auth, redistest.FreePort(t), redistest.FreePort(t)
+					c.Definitions, c.RefuseUnknown, c.MaxWait = "u7 uuid7", true, patience
+				})
+				conn := dial(t, address)
+				daemons[who] = d
+				clients[who] = bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
+				return line(clients[who], "set x 0 0 7\r\nann ann")
+			},
+			"get": get,
+			"from": func(who, key string, least int) bool { // it gets no value below
+				v, _ := strconv.Atoi(get(who, key))
+				return v >= least
+			},
+			"admin": func(who, token, request, body string) string { return ask("admin", who, "", token, request, body) },
+			"http":  func(who, token, path string) string { return ask("HTTP", who, "", token, "GET "+path, "") },
+			"http-as": func(who, user, password, path string) string {
+				return ask("HTTP", who, user, password, "GET "+path, "")
+			},
 		}
-	}
-
-	// Users change while all run.
-	do("top", "PUT /users/bob", `{"rights":"u7=get"}`, 200, `"rights":"u7=get"`)
-	for _, d := range []*Daemon{d, other} {
-		await(t, "another right", func() bool {
-			s1, _ := d.ask(t, "HTTP", "", "low", "GET /id/u7", "")
-			s2, _ := d.ask(t, "HTTP", "", "low", "GET /id/orders2", "")
-			return s1 == 200 && s2 == 403
-		})
-	}
-	do("top", "DELETE /users/eve", "", 200, "eve")
-	await(t, "she is gone", func() bool {
-		s, _ := d.ask(t, "admin", "", "mid", "GET /generators", "")
-		return s == 401
+		play(func(words []string) string { return calls.Do(t, words) })
 	})
 }
 
