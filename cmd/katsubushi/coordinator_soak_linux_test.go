@@ -17,7 +17,7 @@ func TestProcessCoordinatorStarts(t *testing.T) {
 	for kind, begin := range coordinators {
 		t.Run(kind, func(t *testing.T) {
 			s := begin(t)
-			pool := s.pool("p")
+			pool := s.pool("starts")
 			pool.init(t)
 			for _, busy := range []bool{false, true} {
 				if busy {
@@ -50,7 +50,7 @@ func TestProcessCoordinatorIdle(t *testing.T) {
 	addrs := map[string]string{"redis": redis.Addr()}
 	for kind, begin := range coordinators {
 		s := begin(t)
-		kinds, pools[kind], addrs[kind] = append(kinds, kind), s.pool("p"), s.addr
+		kinds, pools[kind], addrs[kind] = append(kinds, kind), s.pool("idle"), s.addr
 	}
 	pids := map[string]int{}
 	for _, kind := range kinds {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -83,6 +84,12 @@ func runTranscript(t *testing.T, path, address string) {
 		if said = strings.ReplaceAll(said, s.dir, "$D"); store.Host != "" {
 			said = strings.NewReplacer(address, "$URL", store.Host, "$HOST").Replace(said)
 		}
+		said = moments.ReplaceAllStringFunc(said, func(text string) string {
+			if at, err := time.Parse(time.RFC3339, text); err == nil && time.Since(at).Abs() < time.Hour {
+				return "NOW"
+			}
+			return text
+		})
 		if said = thisMachine.ReplaceAllString(said, "${1}..."); again { // the first try may have done it
 			said = was
 		}
@@ -114,6 +121,7 @@ var (
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 	entries     = regexp.MustCompile(`(?m)^[^ \n].*\n(?: .*\n)*`)
+	moments     = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`)
 	thisMachine = regexp.MustCompile(`(this one is |"machine":")[0-9a-f]{32}`)
 )
 
