@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,17 +93,6 @@ func (n *Names) next(t *testing.T, name string) string {
 		return err.Error()
 	}
 	return string(runs[0].Append(nil, 0))
-}
-
-// number is next for a name of numbers.
-func (n *Names) number(t *testing.T, name string) uint64 {
-	t.Helper()
-	text := n.next(t, name)
-	v, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %s", name, text)
-	}
-	return v
 }
 
 // TestNamesOfATextKindShareASource: ten thousand names of one kind cost no more than one.
