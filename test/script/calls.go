@@ -10,9 +10,9 @@ import (
 )
 
 // Calls are functions that a script calls, by name. What does it may stand first: "a reserve 5" is reserve with a and
-// 5. They may take strings, numbers, booleans and durations, and variadically more of these; words stand in quotes where
-// they have spaces. Other things are named in maps, which stand among the functions under any name. One []string is
-// all words as they are. A line is written for each line of the results; nil and "" are none.
+// 5. They may take strings, numbers, booleans and durations, and variadically more of these; words stand in quotes
+// where they have spaces. Other things are named in maps, which stand among the functions under any name. One []string
+// is all words as they are. A line is written for each line of the results; nil and "" are none.
 type Calls map[string]any
 
 var words = regexp.MustCompile(`('[^']*'|[^' ])+`)

@@ -18,6 +18,12 @@ func sums(*testing.T) Calls {
 			}()
 		},
 		"sum":   func() int { return sum },
+		"piles": map[string]*int{"a": new(int), "b": new(int)},
+		"put": func(pile *int, n int) int {
+			*pile += n
+			return *pile
+		},
+		"words": func(words []string) int { return len(words) },
 		"sleep": time.Sleep,
 		"say": func(text string, err bool) (string, error) {
 			if err {
