@@ -298,6 +298,14 @@ func TestGate(t *testing.T) {
 		}
 		close(stall)
 		synctest.Wait()
+		over, cancel := context.WithCancel(bg)
+		cancel()
+		for range 30 { // though there is room
+			countertest.Refused(t, g.Do(over, func() error {
+				ran.Add(1)
+				return nil
+			}), context.Canceled, "no answer: ")
+		}
 		if n := ran.Load(); n != 2 {
 			t.Errorf("%d goroutines at once", n)
 		}
