@@ -305,6 +305,7 @@ func TestGate(t *testing.T) {
 				ran.Add(1)
 				return nil
 			}), context.Canceled, "no answer: ")
+			synctest.Wait()
 		}
 		if n := ran.Load(); n != 2 {
 			t.Errorf("%d goroutines at once", n)
