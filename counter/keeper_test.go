@@ -2,6 +2,7 @@ package counter_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,42 +55,36 @@ func (s *slowStore) use(store memcounter.Store) {
 	s.Store = store
 }
 
-func (s *slowStore) used() memcounter.Store {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Store
-}
-
-// call waits as long as a call takes and says whether it is carried out, and whether it fails.
-func (s *slowStore) call() (do bool, err error) {
+// call waits as long as a call takes, and returns the store that carries it out, if one does, and whether it fails.
+func (s *slowStore) call() (store counter.Store, err error) {
 	s.most.Store(max(s.most.Load(), s.now.Add(1)))
 	time.Sleep(s.delay)
 	s.now.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.broken == nil || s.lost, s.broken
+	if s.broken == nil || s.lost {
+		store = s.Store
+	}
+	return store, s.broken
 }
 
-func (s *slowStore) Reserve(ctx context.Context, name string, n uint64) (b counter.Block, err error) {
+func (s *slowStore) Reserve(_ context.Context, name string, n uint64) (b counter.Block, err error) {
 	s.calls.Add(1)
-	do, err := s.call()
-	if do {
-		b, err2 := s.used().Reserve(context.Background(), name, n)
-		if err == nil {
-			return b, err2
-		}
+	store, failed := s.call()
+	if store != nil {
+		b, err = store.Reserve(context.Background(), name, n)
 	}
-	return b, err
+	return b, cmp.Or(failed, err)
 }
 
 func (s *slowStore) ReturnAll(ctx context.Context, rests []counter.Rest) (errs []error) {
-	do, err := s.call()
+	store, err := s.call()
 	s.mu.Lock()
 	s.sizes = append(s.sizes, len(rests))
 	s.mu.Unlock()
 	for i, r := range rests {
-		if errs = append(errs, err); do {
-			errs[i] = errors.Join(err, s.used().Return(context.Background(), r.Name, r.Block, r.Next))
+		if errs = append(errs, err); store != nil {
+			errs[i] = errors.Join(err, store.Return(context.Background(), r.Name, r.Block, r.Next))
 		}
 		if slices.Contains(s.mute, r.Name) {
 			errs[i] = errors.New("no answer")

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/etcd"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
@@ -32,10 +31,7 @@ func TestConformance(t *testing.T) {
 	newOpen := func(t *testing.T) countertest.Open {
 		places++
 		url := fmt.Sprint(etcdtest.URL(t, m), "-", places)
-		return func(t *testing.T) (counter.Store, counter.Admin) {
-			s := open(t, url, patient)
-			return s, s
-		}
+		return func(t *testing.T) countertest.Client { return open(t, url, patient) }
 	}
 	countertest.Run(t, newOpen)
 	countertest.RunTimestamps(t, newOpen)

@@ -3,22 +3,17 @@ package file_test
 import (
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 )
 
 func TestConformance(t *testing.T) {
-	open := func(t *testing.T) countertest.Open { return openIn(t.TempDir()) }
+	open := func(t *testing.T) countertest.Open {
+		dir := t.TempDir()
+		return func(t *testing.T) countertest.Client { return storeIn(t, dir) }
+	}
 	countertest.Run(t, open)
 	countertest.RunTimestamps(t, open)
-}
-
-func openIn(dir string) countertest.Open {
-	return func(t *testing.T) (counter.Store, counter.Admin) {
-		s := storeIn(t, dir)
-		return s, s
-	}
 }
 
 // storeIn is a Store on the real disk.

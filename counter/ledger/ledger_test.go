@@ -173,19 +173,11 @@ func (w *world) find(what string, words ...string) {
 	}[what]
 }
 
-// opener opens Stores of one Database.
-func opener(db *memcounter.Database) countertest.Open {
-	return func(*testing.T) (counter.Store, counter.Admin) {
-		s := db.Open()
-		return s, s
-	}
-}
-
 func TestConformance(t *testing.T) {
 	countertest.Run(t, func(*testing.T) countertest.Open {
 		db := memcounter.NewDatabase()
 		db.LateErr = counter.ErrNoRoll
-		return opener(db)
+		return func(*testing.T) countertest.Client { return db.Open() }
 	})
 }
 

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 		newOpen := func(t *testing.T) countertest.Open {
 			url := "redis://" + s.Addr() + "/0?ns=" + redistest.Namespace(t)
 			c := Config{URL: url, Operator: true, anyMax: true}
-			return func(t *testing.T) (counter.Store, counter.Admin) { return open(t, c), open(t, c) }
+			return func(t *testing.T) countertest.Client { return open(t, c) }
 		}
 		t.Run(name, func(t *testing.T) { countertest.RunAs(t, newOpen, definition) })
 	}

@@ -106,10 +106,7 @@ func TestLeafStore(t *testing.T) {
 func conforms(t *testing.T, table func() string, run func(*testing.T, func(*testing.T) countertest.Open)) {
 	run(t, func(t *testing.T) countertest.Open {
 		c := Config{URL: table(), Lax: true, Operator: true}
-		return func(t *testing.T) (counter.Store, counter.Admin) {
-			s := opened(t, c)
-			return s, s
-		}
+		return func(t *testing.T) countertest.Client { return opened(t, c) }
 	})
 }
 

@@ -31,11 +31,6 @@ type Subject struct {
 	Down       func() any              // ends the server, and opens another store; nil = there is no server
 }
 
-type client interface {
-	counter.Store
-	counter.Admin
-}
-
 // Answers plays a script that shows everything that a store can answer, the records that it writes and its calls to the
 // server. It leaves the subject without a server. Beside the calls of Stage, in which MAX is the definition's and MORE
 // one more, there are those below.
@@ -116,7 +111,7 @@ func block(b counter.Block) string {
 func (a *answers) calls() {
 	maps.Copy(a.Calls, script.Calls{
 		"open": func(name string, operator ...string) {
-			c := a.s.Open(len(operator) > 0).(client)
+			c := a.s.Open(len(operator) > 0).(Client)
 			a.t.Cleanup(func() { c.Close() })
 			a.Stores[name] = c
 		},
@@ -137,7 +132,7 @@ func (a *answers) calls() {
 }
 
 // everything says what every call answers while something is wrong.
-func (a *answers) everything(c client, define ...string) string {
+func (a *answers) everything(c Client, define ...string) string {
 	var texts []string
 	same := map[string]string{}
 	say := func(call string, answer any, err error) {

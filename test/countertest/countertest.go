@@ -13,9 +13,15 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// Open opens a Store and an Admin of the same records. Each call returns others, as other processes
-// would have them. The test's cleanup closes them.
-type Open func(t *testing.T) (counter.Store, counter.Admin)
+// A Client is a daemon's or an operator's access to a store.
+type Client interface {
+	counter.Store
+	counter.Admin
+}
+
+// Open opens a store. Each call returns another Client of the same records, as another process would have it. The test's
+// cleanup closes it.
+type Open func(t *testing.T) Client
 
 // Run tests the stores that newOpen's results open. newOpen is called for each test, and makes an Open
 // of records that do not exist yet.
@@ -47,9 +53,8 @@ func play(t *testing.T, name string, newOpen func(t *testing.T) Open, definition
 		func(t *testing.T, play func(script.Do)) {
 			s, open := NewStage(t), newOpen(t)
 			s.New = definition
-			s.Stores["a"], _ = open(t)
-			_, b := open(t)
-			s.Stores["b"] = b
+			b := open(t)
+			s.Stores["a"], s.Stores["b"] = open(t), b
 			if _, err := b.Behind(bg); errors.Is(err, counter.ErrNoRoll) && strings.HasSuffix(t.Name(), "behind") {
 				t.Skip("does not apply to a store that knows of no daemons")
 			}
@@ -78,7 +83,7 @@ func testConcurrent(t *testing.T, open Open, definition func(name string) counte
 	var granted Grants
 	var wg sync.WaitGroup
 	for range 3 {
-		s, _ := open(t)
+		s := open(t)
 		if _, err := s.Define(bg, d); err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,7 @@ func testRacingNodes(t *testing.T, open Open) {
 	const creators, rounds = 4, 8
 	var stores []counter.Store
 	for range creators {
-		s, _ := open(t)
-		stores = append(stores, s)
+		stores = append(stores, open(t))
 	}
 	for round := range rounds {
 		errs := make([]error, creators)
