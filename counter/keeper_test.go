@@ -164,24 +164,11 @@ func (s term) ReturnAll(ctx context.Context, rests []counter.Rest) []error {
 // A rig is a Keeper over a slowStore, and its sequences.
 type rig struct {
 	*counter.Keeper
-	t     *testing.T
 	store *slowStore
 	lines map[string]*issuer.Sequence
 	given map[string]<-chan struct{}
 	log   bytes.Buffer
 	stop  func() error
-}
-
-// newRig starts a Keeper. Call it inside a synctest bubble.
-func newRig(t *testing.T, db *memcounter.Database, next func() time.Duration) *rig {
-	r := &rig{t: t, store: &slowStore{Store: db.Open(), delay: 2 * time.Millisecond}, lines: map[string]*issuer.Sequence{},
-		given: map[string]<-chan struct{}{}}
-	r.Keeper = counter.NewKeeper(counter.Config{Store: r.store, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
-		NextPoll: next})
-	r.Start()
-	r.stop = sync.OnceValue(r.Stop)
-	t.Cleanup(func() { r.stop() })
-	return r
 }
 
 // take asks like a client: again every 5 ms while it has to wait. It returns the first value and the refusal.
@@ -298,12 +285,17 @@ func (s *stage) ofMany() script.Calls {
 }
 
 func (s *stage) start(name string, polls ...string) {
-	base := time.Now().Truncate(time.Second)
-	next := func() time.Duration { return time.Second - time.Since(base)%time.Second }
-	if len(polls) == 0 {
-		next = nil
+	r := &rig{store: &slowStore{Store: s.db.Open(), delay: 2 * time.Millisecond}, lines: map[string]*issuer.Sequence{},
+		given: map[string]<-chan struct{}{}}
+	c := counter.Config{Store: r.store, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
+	if base := time.Now().Truncate(time.Second); len(polls) > 0 {
+		c.NextPoll = func() time.Duration { return time.Second - time.Since(base)%time.Second }
 	}
-	s.rigs[name] = newRig(s.t, s.db, next)
+	r.Keeper = counter.NewKeeper(c)
+	r.Start()
+	r.stop = sync.OnceValue(r.Stop)
+	s.t.Cleanup(func() { r.stop() })
+	s.rigs[name] = r
 }
 
 func (s *stage) do(words []string) string {

@@ -2,7 +2,6 @@ package file
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 func sample() record {
 	d := counter.Definition{Name: "shop.orders:{eu}", Start: 1000, Step: 2, Offset: 1, Max: counter.MaxValue, Batch: 500,
@@ -37,11 +34,6 @@ func TestGoldenFile(t *testing.T) {
 	const path = "testdata/golden.sequence"
 	r := sample()
 	got := append(r.encode(), r.encode()...)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -14,15 +14,14 @@ type board struct {
 	revision int64
 	leaders  [MaxGroups]Leader
 	nodes    map[string]NodeKey
-	watchers map[int]func(map[int]Leader)
-	watches  int
+	watchers map[context.Context]func(map[int]Leader)
 	down     error // what every Commit returns; nil = it works
 	deaf     bool  // Watch tells nothing
 	log      []Change
 }
 
 func newBoard() *board {
-	return &board{revision: 100, nodes: map[string]NodeKey{}, watchers: map[int]func(map[int]Leader){}}
+	return &board{revision: 100, nodes: map[string]NodeKey{}, watchers: map[context.Context]func(map[int]Leader){}}
 }
 
 func (b *board) state() State {
@@ -89,13 +88,11 @@ func (b *board) Commit(ctx context.Context, c Change) (bool, State, error) {
 // Watch implements Board.
 func (b *board) Watch(ctx context.Context, changed func(map[int]Leader)) error {
 	b.mu.Lock()
-	b.watches++
-	n := b.watches
-	b.watchers[n] = changed
+	b.watchers[ctx] = changed
 	b.mu.Unlock()
 	<-ctx.Done()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.watchers, n)
+	delete(b.watchers, ctx)
 	return ctx.Err()
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,20 +168,16 @@ func (r *rig) show() string {
 		}
 		until[left] = append(until[left], g)
 	}
-	var lines []string
-	for _, left := range slices.Sorted(maps.Keys(until)) {
-		lines = append(lines, fmt.Sprintf("holds %s %s", list(until[left]), left))
-	}
 	n, _ := r.View().Leader(5)
 	s, views := r.Stats(), "no other view"
 	if r.changes > r.shown {
 		views = "other views"
 	}
 	r.shown = r.changes
-	lines = append(lines, fmt.Sprintf("5 is led by %q; %d nodes, %s; terms %d, lost %d, handed over %d, failures %d",
-		n.Redis, len(r.View().Nodes), views, s.Terms, s.Lost, s.Handed, s.Failures))
+	said := append(lines("holds %s %s", until), fmt.Sprintf("5 is led by %q; %d nodes, %s; terms %d, lost %d, "+
+		"handed over %d, failures %d", n.Redis, len(r.View().Nodes), views, s.Terms, s.Lost, s.Handed, s.Failures))
 	if err := r.Replaced(); err != nil {
-		lines = append(lines, err.Error())
+		said = append(said, err.Error())
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(said, "\n")
 }

@@ -321,6 +321,14 @@ func (w *world) said() string {
 	return strings.Join(lines, "\n")
 }
 
+// lines writes what has which groups.
+func lines(format string, of map[string][]int) (lines []string) {
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		lines = append(lines, fmt.Sprintf(format, list(of[what]), what))
+	}
+	return lines
+}
+
 // list writes groups as 0-3 5.
 func list(groups []int) string {
 	slices.Sort(groups)
@@ -362,10 +370,7 @@ func (c Change) short(done bool) string {
 		}
 		groups[of] = append(groups[of], g)
 	}
-	text := kindOf(c)
-	for _, of := range slices.Sorted(maps.Keys(groups)) {
-		text += fmt.Sprintf(", %s: %s", list(groups[of]), of)
-	}
+	text := kindOf(c) + strings.Join(lines(", %s: %s", groups), "")
 	if c.Stamp != 0 {
 		text += ", with its time"
 	}
@@ -385,19 +390,15 @@ func (c Change) String() string {
 
 // String is what a board holds: groups that differ only in their revision stand together.
 func (b *board) String() string {
-	groups := map[Leader][]int{}
+	groups := map[string][]int{}
 	for g, l := range b.leaders {
-		l.Revision = 0
-		groups[l] = append(groups[l], g)
-	}
-	var lines []string
-	for l, of := range groups {
 		if l != (Leader{}) {
-			lines = append(lines, fmt.Sprintf("%s: term %d of %q, heir %q", list(of), l.Number, l.ID, l.Heir))
+			what := fmt.Sprintf("term %d of %q, heir %q", l.Number, l.ID, l.Heir)
+			groups[what] = append(groups[what], g)
 		}
 	}
-	slices.Sort(lines)
-	return strings.Join(append(lines, fmt.Sprint("nodes: ", strings.Join(slices.Sorted(maps.Keys(b.nodes)), " "))), "\n")
+	nodes := "nodes: " + strings.Join(slices.Sorted(maps.Keys(b.nodes)), " ")
+	return strings.Join(append(lines("%s: %s", groups), nodes), "\n")
 }
 
 // show is what a daemon knows and counts.
@@ -418,20 +419,14 @@ func (p *player) show() string {
 		}
 	}
 	v := p.View()
-	var lines []string
-	for _, by := range slices.Sorted(maps.Keys(until)) {
-		lines = append(lines, fmt.Sprintf("leads %s until %s", list(until[by]), by))
-	}
-	for _, id := range slices.Sorted(maps.Keys(leaders)) {
-		lines = append(lines, fmt.Sprintf("knows that %s leads %s", id, list(leaders[id])))
-	}
+	said := append(lines("leads %s until %s", until), lines("knows that %[2]s leads %[1]s", leaders)...)
 	if p.clock != nil {
 		offset, known := v.Time(epoch + int64(*p.clock))
-		lines = append(lines, fmt.Sprintf("the time is %v away (%v), its clock %v apart",
+		said = append(said, fmt.Sprintf("the time is %v away (%v), its clock %v apart",
 			time.Duration(offset-epoch).Round(look), known, v.Apart.Round(look)))
 	}
 	s := p.Stats()
-	return strings.Join(append(lines, fmt.Sprintf("%d nodes, read %s, renewed %s; terms %d, lost %d, handed over %d, "+
+	return strings.Join(append(said, fmt.Sprintf("%d nodes, read %s, renewed %s; terms %d, lost %d, handed over %d, "+
 		"renewals %d, failures %d", len(v.Nodes), at(v.At), at(s.Renewed), s.Terms, s.Lost, s.Handed, s.Renewals,
 		s.Failures)), "\n")
 }

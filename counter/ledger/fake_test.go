@@ -47,15 +47,11 @@ func newFake(t *testing.T) *fake {
 		held: map[string]bool{}, settles: true}
 }
 
+const all = " {NAME} at {AT}, next {NEXT}, granted {GRANTED}, least {LEAST}"
+
 // words are distinct ones, each with all that may stand in it.
-var words = func() (w ledger.Words) {
-	for name, to := range map[string]*string{
-		"unknown": &w.Unknown, "lost": &w.Lost, "again": &w.Again, "set back": &w.SetBack, "unanswered": &w.Unanswered,
-	} {
-		*to = name + " {NAME} at {AT}, next {NEXT}, granted {GRANTED}, least {LEAST}"
-	}
-	return w
-}()
+var words = ledger.Words{Unknown: "unknown" + all, Lost: "lost" + all, Again: "again" + all, SetBack: "set back" + all,
+	Unanswered: "unanswered" + all}
 
 // count counts a call, and returns its error.
 func (f *fake) count(what string) error {

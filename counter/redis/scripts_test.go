@@ -196,12 +196,8 @@ func (f *fleet) expand(word string) string {
 
 // list is an error of a List. On a busy machine it may not be what Redis would have said.
 func (f *fleet) list(text, url string) (said string) {
-	query := "?"
-	if strings.Contains(url, "?") {
-		query = "&"
-	}
 	for range 30 {
-		c := Config{URL: url + query + "ns=" + redistest.Namespace(f.t), Operator: true, limit: redislink.DialTimeout}
+		c := Config{URL: url + "ns=" + redistest.Namespace(f.t), Operator: true, limit: redislink.DialTimeout}
 		_, err := open(f.t, c).List(bg)
 		said = f.with(err, text)
 		if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() || said[len(said)-1] == ']' {
