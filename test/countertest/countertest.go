@@ -19,8 +19,8 @@ type Client interface {
 	counter.Admin
 }
 
-// Open opens a store. Each call returns another Client of the same records, as another process would have it. The test's
-// cleanup closes it.
+// Open opens a store. Each call returns another Client of the same records, as another process would have it. The
+// test's cleanup closes it.
 type Open func(t *testing.T) Client
 
 // Run tests the stores that newOpen's results open. newOpen is called for each test, and makes an Open
