@@ -43,29 +43,41 @@ func (s *scene) configure(words ...string) (c Config) {
 	c = testConfig()
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
-		n, _ := strconv.ParseInt(value, 0, 64)
-		d, _ := time.ParseDuration(value)
+		number := func() int64 {
+			n, err := strconv.ParseInt(value, 0, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return n
+		}
+		duration := func() time.Duration {
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return d
+		}
 		switch name {
 		case "idle":
-			c.IdleTimeout = d
+			c.IdleTimeout = duration()
 		case "drain":
-			c.DrainTimeout = d
+			c.DrainTimeout = duration()
 		case "loops":
-			c.Loops = int(n)
+			c.Loops = int(number())
 		case "connections":
-			c.MaxConnections = int(n)
+			c.MaxConnections = int(number())
 		case "memory":
-			c.MaxBufferMemory = n
+			c.MaxBufferMemory = number()
 		case "port":
-			c.Port = int(n)
+			c.Port = int(number())
 		case "redis":
-			c.RedisPort = int(n)
+			c.RedisPort = int(number())
 		case "udp":
-			c.UDPPort = int(n)
+			c.UDPPort = int(number())
 		case "sock":
-			c.Sock = strings.Repeat("x", int(n))
+			c.Sock = strings.Repeat("x", int(number()))
 		case "mode":
-			c.SockMode = os.FileMode(n)
+			c.SockMode = os.FileMode(number())
 		case "bind":
 			c.Bind = value
 		case "engine":

@@ -50,17 +50,18 @@ func (s *scene) configure(store string, words ...string) (c Config) {
 	}
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
+		var err error
 		switch {
 		case strings.Contains(word, " "):
 			c.Definitions += word + ";"
 		case name == "wait":
-			c.MaxWait, _ = time.ParseDuration(value)
+			c.MaxWait, err = time.ParseDuration(value)
 		case name == "run-ahead":
-			c.Own.RunAhead, _ = time.ParseDuration(value)
+			c.Own.RunAhead, err = time.ParseDuration(value)
 		case name == "max-worker":
-			c.Own.MaxWorker, _ = strconv.ParseUint(value, 10, 64)
+			c.Own.MaxWorker, err = strconv.ParseUint(value, 10, 64)
 		case name == "layout":
-			c.Own.Layout, _ = generator.ParseLayout(value)
+			c.Own.Layout, _ = generator.ParseLayout(value) // the zero Layout is a wrong one
 		case name == "file":
 			c.DefinitionsFile = value
 		case name == "url":
@@ -77,6 +78,9 @@ func (s *scene) configure(store string, words ...string) (c Config) {
 			c.RefuseUnknown = true
 		default:
 			s.t.Fatalf("%q: what is that?", word)
+		}
+		if err != nil {
+			s.t.Fatalf("%q: %v", word, err)
 		}
 	}
 	return c
@@ -294,7 +298,7 @@ func (s *scene) grew(who, name, lo, hi string) string {
 	return ""
 }
 
-// declared are the names that a daemon serves, ready are those that its metrics call so.
+// served says which names a daemon serves, and which of the recorded ones its metrics do not call ready.
 func (s *scene) served(who string) string {
 	n, ready := s.daemons[who], map[string]bool{}
 	n.Metrics(func(f figure.Figure) {
