@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Moment returns what Boot returns, or up to a microsecond more, and never less. It costs a third: Go reads
-// the wall clock and the monotonic one without a system call, and Boot is the latter plus the time slept.
+// Moment returns what Boot returns, or up to 10 microseconds more, and never less. It costs a third, or less: Go
+// reads the wall clock and the monotonic one without a system call, and Boot is the latter plus the time slept.
 // The time slept is asked for anew every millisecond, and whenever the wall clock has moved against the
 // monotonic one: sleep moves it, because only the monotonic clock stands still then. So Moment would be
 // too early only if somebody set the wall clock back by the time slept, to the microsecond, within a
@@ -18,15 +18,16 @@ func Moment() int64 {
 		return mono + s.slept
 	}
 	boot := Boot()
-	if after := int64(time.Since(origin)); after-mono < int64(closely) { // nothing came between the readings
+	if after := int64(time.Since(origin)); after-mono < int64(around) { // nothing came between the readings
 		asleep.Store(&sleep{slept: boot - mono, apart: wall - mono, read: mono})
 	}
 	return boot
 }
 
 const (
-	closely = time.Microsecond // for readings of two clocks that count as one
-	trusted = time.Millisecond // the age of a sleep that is used
+	closely = time.Microsecond      // for readings of two clocks that count as one
+	around  = 10 * time.Microsecond // for Boot between them: in some virtual machines a system call takes 2
+	trusted = time.Millisecond      // the age of a sleep that is used
 )
 
 var (
