@@ -135,6 +135,7 @@ func (p *parsed) openUsers() (s users.Store, close func() error, err error) {
 	if !p.shared() {
 		return users.NewFile(p.AuthFile), func() error { return nil }, nil
 	}
+	p.Counters.Operator = true
 	store, err := p.Counters.Open()
 	if err != nil {
 		return nil, nil, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/etcd"
@@ -25,7 +26,7 @@ type Counters struct {
 	AnyDisk      bool         // accept a Dir on a file system, or a database, that may forget what it has synced
 	PasswordFile string       // has the password of the URL's user; for stores that want one
 	OpenRecords  int          // how many records in files may stay open, see Descriptors; a few in any case
-	Operator     bool         // a human asks, who may say that there never was a sequence
+	Operator     bool         // a human asks, who can wait, and may say that there never was a sequence
 	Log          *slog.Logger // default none
 }
 
@@ -58,9 +59,19 @@ func ledgerOf[C ledgerConfig, S CounterStore](c C, open func(C) (S, error)) ledg
 	}}
 }
 
-func inEtcd(c Counters) ledger {
-	return ledgerOf(etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile}, etcd.Open)
+// humanPatience is how long one attempt to reach etcd may take where a human asks, who would only ask again. A daemon
+// has other members to ask, and clients that wait.
+const humanPatience = 5 * time.Second
+
+func sequencesOfEtcd(c Counters) etcd.Config {
+	e := etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile}
+	if c.Operator {
+		e.Timeout = humanPatience
+	}
+	return e
 }
+
+func inEtcd(c Counters) ledger { return ledgerOf(sequencesOfEtcd(c), etcd.Open) }
 
 func ofSQL(c Counters) sql.Config {
 	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Operator: c.Operator}

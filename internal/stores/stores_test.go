@@ -239,3 +239,14 @@ func TestRedisWantsACertificate(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// A human waits for a slow etcd for longer than a daemon, whose default is 2 s.
+func TestHumansWaitLonger(t *testing.T) {
+	const url = "etcd://127.0.0.1:2379"
+	if human := sequencesOfEtcd(Counters{URL: url, Operator: true}).Timeout; human <= 2*time.Second {
+		t.Error("a human waits for", human)
+	}
+	if daemon := sequencesOfEtcd(Counters{URL: url}).Timeout; daemon != 0 {
+		t.Error("a daemon waits for", daemon)
+	}
+}
