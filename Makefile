@@ -75,9 +75,9 @@ proto-check: deps ## that it is what make proto makes
 cross: ## the portable parts, for systems that stand for the others
 	$(GO) run ./test/portable linux/arm64 darwin/arm64 windows/amd64
 
-# Like go test, and says which package runs. What vet says, lint has said. Nobody debugs the programs, so a third of the
-# linker's work is left out; there are eighty. On a machine that is 20 times too busy the longest package takes nine minutes.
-TEST = $(GO) run ./test/testrun -vet=off -ldflags=-w -timeout 20m
+# Like go test, and says which package runs. What vet says, lint has said. Nobody debugs the programs, so two fifths of the
+# linker's work are left out; there are a hundred. On a machine that is 20 times too busy the longest package takes nine minutes.
+TEST = $(GO) run ./test/testrun -vet=off -ldflags=-s -timeout 20m
 
 # Process tests that also run over the engines that are not the fastest: connections come in, are counted, wait, are handed to another process.
 EVERY_ENGINE = ^TestProcess(ManyIDs|HostileInput|UnixSocket|StopsInGoodOrder|HealthcheckWhereItListens|NobodyReadsTheLog|TLS|StandsStillWithoutRefusals|DescriptorsForSequences|SocketsOfASupervisor|SocketsOfASupervisorStay|SocketsRefused|UpgradeEncrypted|UpgradeAsleep|UpgradeUnderLoad)$$
