@@ -240,7 +240,8 @@ func startSharing(t *testing.T, builds []version, url string) (daemons []*daemon
 		_, port, _ := strings.Cut(address, ":")
 		d := &daemon{t: t, name: fmt.Sprint("daemon ", i), versions: builds, first: i, args: []string{
 			"-bind", "127.0.0.1", "-port", port, "-log-format", "json", "-worker-id", fmt.Sprint(i + 1),
-			"-state-dir", filepath.Join(t.TempDir()), "-state-any-disk", "-counters", url, "-max-wait", "3s",
+			"-state-dir", filepath.Join(t.TempDir()), "-state-any-disk", "-claim", "off", "-counters", url,
+			"-max-wait", "3s",
 		}}
 		t.Cleanup(func() {
 			if d.Child != nil {

@@ -80,7 +80,7 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 	}
 	d := &daemon{t: t, name: "the daemon", lanes: 2, versions: builds, first: host % 2, args: []string{
 		"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-worker-id", fmt.Sprintf("%d-%d", 2*host, 2*host+1),
-		"-state-dir", t.TempDir(), "-state-any-disk",
+		"-state-dir", t.TempDir(), "-state-any-disk", "-claim", "off",
 	}}
 	w.daemons = []*daemon{d}
 	t.Cleanup(func() {
@@ -102,6 +102,9 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 		started := time.Now()
 		redistest.Until(t, "ids come", func() bool {
 			_, ok := d.seen.servesSince(started)
+			if d.HasEnded() {
+				t.Fatal("it ended by itself")
+			}
 			return ok
 		})
 		time.Sleep(w.between(0, 3*time.Second)) // the load of this life
