@@ -235,8 +235,9 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	// The settings may have changed too: in the file, or in what they name.
 	u.install(t, binary)
 	for text, says := range map[string]string{
-		"http-port 1":                    "its port is",
-		was + "\nmax-run-ahead nonsense": "max-run-ahead",
+		"http-port 1":                          "its port is",
+		was + "\ncounters redis://127.0.0.1:1": "the counter store does not answer",
+		was + "\nmax-run-ahead nonsense":       "max-run-ahead",
 	} {
 		write(config, text, 0o600)
 		refused(text, says)

@@ -71,6 +71,7 @@ func New(c Config) (*Daemon, error) {
 		Log: c.Log, Issuer: d.windows.Issuer, Now: d.windows.Clock.Now, AnyDisk: c.AnyDisk, Forwarder: d.newForwarder,
 		NextSecond: func() time.Duration { return d.windows.Clock.Next(time.Second) },
 		Wake:       func() { d.front.Wake() }, Hidden: c.HasLogins(), Unreachable: c.nowhere(),
+		Succeeds: c.Inherited.Succeeds(),
 	})
 	if err := c.Inherited.Check(c.places(), SocketNames()); err != nil {
 		return nil, err

@@ -58,6 +58,8 @@ type Given struct {
 	Forwarder func() *forward.Client
 	// Hidden: not every user may know what the next ids are, so metrics do not tell the last ones.
 	Hidden bool
+	// Succeeds: another process goes on if this one cannot start.
+	Succeeds bool
 	// Unreachable: this daemon was meant to lead sequences, and has no address to tell the others.
 	Unreachable bool
 }

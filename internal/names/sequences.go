@@ -45,6 +45,9 @@ func (n *Names) openCounters() error {
 	}
 	records, err := q.open(n)
 	if errors.Is(err, counter.ErrUnavailable) {
+		if n.given.Succeeds { // the other has blocks at hand, and knows the names
+			return fmt.Errorf("the counter store does not answer: %w", err)
+		}
 		n.waitForCounters(err)
 		return nil
 	}
