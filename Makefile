@@ -82,9 +82,10 @@ TEST = $(GO) run ./test/testrun -vet=off -ldflags=-s -timeout 20m
 # Process tests that also run over the engines that are not the fastest: connections come in, are counted, wait, are handed to another process.
 EVERY_ENGINE = ^TestProcess(ManyIDs|HostileInput|UnixSocket|StopsInGoodOrder|HealthcheckWhereItListens|NobodyReadsTheLog|TLS|StandsStillWithoutRefusals|DescriptorsForSequences|SocketsOfASupervisor|SocketsOfASupervisorStay|SocketsRefused|UpgradeEncrypted|UpgradeAsleep|UpgradeUnderLoad)$$
 
-# Tests of one goroutine, in which the race detector finds nothing and takes ten times as long. Only these packages have tests of these names.
-ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|MutantsAreNoticed|ErrorAnywhere|FaultAnywhere|ManyLives|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue)$$
-OF_ONE_GOROUTINE = ./test/seqsim ./workerid/static ./counter/file ./generator
+# Tests of one goroutine, or of two that take turns, in which the race detector finds nothing and takes ten times as long, and one that compares a
+# hundred passwords. Only these packages have tests of these names.
+ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|MutantsAreNoticed|ErrorAnywhere|FaultAnywhere|FaultAnywhereInTimestamps|LockDeleted|LoginsWaitForAPlace|ManyLives|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue)$$
+OF_ONE_GOROUTINE = ./test/seqsim ./workerid/static ./counter/file ./generator ./internal/front
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
 # so four packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
