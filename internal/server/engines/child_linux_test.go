@@ -268,85 +268,53 @@ func (c *child) connect() *client {
 // idleBar is the most that an idle connection may take. A page or a buffer for each would be seen in what is resident.
 var idleBar = map[string]footprint{"net": {4000, 6000}, "epoll": {150, 600}, "uring": {150, 600}}
 
-func TestTenThousandIdleConnections(t *testing.T) {
-	for _, m := range makers() {
-		for _, p := range []place{{"tcp", 1}, {"unix", 2}} {
-			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
-				c, count := startCrowd(t, m, p)
-				ask := func(cl *client, i int) {
-					cl.echo(i)
-				}
-				warm := c.connect()
-				for i := range 1000 {
-					ask(warm, i)
-				}
-				before := c.footprint(warm)
-				clients := make([]*client, count)
-				for i := range clients {
-					clients[i] = c.connect()
-					ask(clients[i], i)
-				}
-				c.footprint(warm).wantAtMost(t, idleBar[m.name], before, count)
-				// All at once: more than any queue or set of buffers holds.
-				syscall.Kill(c.pid, syscall.SIGSTOP)
-				for i, cl := range clients {
-					cl.say("echo %d\r\n", i)
-				}
-				syscall.Kill(c.pid, syscall.SIGCONT)
-				for i, cl := range clients {
-					cl.expect(fmt.Sprintf("%d\r\n", i))
-				}
-				for i, cl := range clients {
-					ask(cl, i)
-					cl.abort()
-				}
-				ask(warm, 1)
-				warm.Close()
-			})
-		}
-	}
-}
-
 // parkedBar is the most that a parked connection may take beyond what it takes when it is idle.
 var parkedBar = map[string]footprint{"net": {2500, 4000}, "epoll": {200, 600}, "uring": {200, 600}}
 
-// Very many connections wait; the others of their loops are answered; then all are answered.
-func TestTenThousandParkedConnections(t *testing.T) {
+// Very many connections are idle, and are answered when all ask at once. Then all wait while others of their loops are
+// answered, until all are answered.
+func TestTenThousandConnections(t *testing.T) {
 	for _, m := range makers() {
-		for _, p := range []place{{"tcp", 1}, {"unix", 2}} {
-			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
-				c, count := startCrowd(t, m, p)
-				clients := make([]*client, count)
-				for i := range clients {
-					clients[i] = c.connect()
-					clients[i].echo(i)
+		t.Run(m.name, func(t *testing.T) {
+			c, count := startCrowd(t, m, place{"tcp", 1})
+			other := c.connect()
+			for i := range 1000 {
+				other.echo(i)
+			}
+			before := c.footprint(other)
+			clients := make([]*client, count)
+			for i := range clients {
+				clients[i] = c.connect()
+				clients[i].echo(i)
+			}
+			idle := c.footprint(other)
+			idle.wantAtMost(t, idleBar[m.name], before, count)
+			for i, cl := range clients {
+				cl.say("take %d\r\n", i)
+			}
+			eventually(t, func() string {
+				if n := other.number("asked"); n < count {
+					return fmt.Sprintf("%d takes asked, want %d", n, count)
 				}
-				other := c.connect()
-				for i := range 1000 {
-					other.echo(i)
-				}
-				before := c.footprint(other)
-				for i, cl := range clients {
-					cl.say("take %d\r\n", i)
-				}
-				eventually(t, func() string {
-					if n := other.number("asked"); n < count {
-						return fmt.Sprintf("%d takes asked, want %d", n, count)
-					}
-					return ""
-				})
-				c.footprint(other).wantAtMost(t, parkedBar[m.name], before, count)
-				other.number(fmt.Sprintf("fill %d", count))
-				for i, cl := range clients {
-					cl.expect(fmt.Sprintf("%d\r\n", i))
-				}
-				for i, cl := range clients {
-					cl.echo(i)
-					cl.abort()
-				}
-				other.echo(1)
-				other.Close()
+				return ""
 			})
-		}
+			c.footprint(other).wantAtMost(t, parkedBar[m.name], idle, count)
+			other.number(fmt.Sprintf("fill %d", count))
+			// All at once: more than any queue or set of buffers holds.
+			syscall.Kill(c.pid, syscall.SIGSTOP)
+			for i, cl := range clients {
+				cl.say("echo %d\r\n", i)
+			}
+			syscall.Kill(c.pid, syscall.SIGCONT)
+			for i, cl := range clients {
+				cl.expect(fmt.Sprintf("%d\r\n%d\r\n", i, i))
+			}
+			for i, cl := range clients {
+				cl.echo(i)
+				cl.abort()
+			}
+			other.echo(1)
+			other.Close()
+		})
 	}
 }
