@@ -30,12 +30,6 @@ func availableEngines(t *testing.T) (names []string) {
 	return names
 }
 
-// memoryOf is a figure of a process in /proc, in bytes: VmRSS now, VmHWM at most.
-func memoryOf(t *testing.T, pid int, figure string) int {
-	t.Helper()
-	return int(procKB(t, pid, figure)) << 10
-}
-
 // longLines opens connections that send the first size bytes of a get line each, and go on when
 // they are written or nobody takes more.
 func longLines(t *testing.T, addr string, clients, size int) (conns []net.Conn) {

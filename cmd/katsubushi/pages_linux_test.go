@@ -37,10 +37,10 @@ Anonymous:             0 kB
 
 // TestFreeStartup: fewer pages of this program's file are mapped than before, and it goes on.
 func TestFreeStartup(t *testing.T) {
-	before := procKB(t, os.Getpid(), "RssFile")
+	before := memoryOf(t, os.Getpid(), "RssFile")
 	freeStartup()
-	if after := procKB(t, os.Getpid(), "RssFile"); after >= before {
-		t.Errorf("%d kB of files, %d before", after, before)
+	if after := memoryOf(t, os.Getpid(), "RssFile"); after >= before {
+		t.Errorf("%d bytes of files, %d before", after, before)
 	}
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

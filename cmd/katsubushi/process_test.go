@@ -149,12 +149,6 @@ func await(t *testing.T, what string, condition func() bool) {
 	childprocess.Until(t, what, condition)
 }
 
-// rss is the process's resident memory in bytes.
-func (p *process) rss(t *testing.T) int64 {
-	t.Helper()
-	return procKB(t, p.Process.Pid, "VmRSS") << 10
-}
-
 func dial(t *testing.T, network, addr string) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout(network, addr, 2*time.Minute)

@@ -394,11 +394,8 @@ func TestProcessUpgradeUnderLoad(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") != "" {
 		upgrades = 100
 	}
-	for _, engine := range []string{"uring", "epoll", "net"} {
+	for _, engine := range availableEngines(t) {
 		t.Run(engine, func(t *testing.T) {
-			if engine == "uring" {
-				needRing(t)
-			}
 			u := startUpgradable(t, append(inMemory(t), "-worker-id", "32", "-engine", engine, "-http-port", freePort(t))...)
 			c := census{lanes: 1}
 			var stop atomic.Bool
@@ -447,15 +444,4 @@ func TestProcessUpgradeUnderLoad(t *testing.T) {
 				pauses[len(pauses)/2], pauses[len(pauses)*99/100], pauses[len(pauses)-1])
 		})
 	}
-}
-
-// needRing skips the test where io_uring is not to be had.
-func needRing(t *testing.T) {
-	t.Helper()
-	p := launch(t, "-worker-id", "33", "-engine", "uring")
-	await(t, "it listens or ends", func() bool { return p.HasEnded() || p.Entry("engine") != nil })
-	if p.HasEnded() && p.Entry("engine") == nil {
-		t.Skip("no io_uring here")
-	}
-	p.Process.Kill()
 }
