@@ -236,6 +236,7 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	u.install(t, binary)
 	for text, says := range map[string]string{
 		"http-port 1":                          "its port is",
+		was + "\nhttp-bind 127.0.0.2":          "its address is 127.0.0.1, that of these settings is 127.0.0.2",
 		was + "\ncounters redis://127.0.0.1:1": "the counter store does not answer",
 		was + "\nmax-run-ahead nonsense":       "max-run-ahead",
 	} {

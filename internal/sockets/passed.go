@@ -54,7 +54,7 @@ func (p Passed) Check(places []Place, names []string, all bool) error {
 		}
 		addr, err := server.PassedAddr(s.FD)
 		if err == nil {
-			err = at.fits(addr)
+			err = at.fits(addr, s.Lent)
 		}
 		if err != nil {
 			problems.Add("passed socket "+s.Name, "%w", err)

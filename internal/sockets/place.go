@@ -3,6 +3,7 @@
 package sockets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -85,8 +86,9 @@ func (p Place) onAddress(try func(addr string) error) error {
 	return err
 }
 
-// fits returns why a passed socket with this address is not for the place.
-func (p Place) fits(a net.Addr) error {
+// fits returns why a passed socket with this address is not for the place. lent = a supervisor's settings say at
+// which host it listens.
+func (p Place) fits(a net.Addr, lent bool) error {
 	tcp, isTCP := a.(*net.TCPAddr)
 	unix, isUnix := a.(*net.UnixAddr)
 	udp, isUDP := a.(*net.UDPAddr)
@@ -94,11 +96,11 @@ func (p Place) fits(a net.Addr) error {
 	case p.UDP && !isUDP:
 		return fmt.Errorf("it is a socket of %s, not of UDP", a.Network())
 	case p.UDP:
-		return p.numbered(udp.Port)
+		return p.holds(udp.AddrPort(), lent)
 	case isTCP && p.Path != "":
 		return errors.New("it is a TCP socket, not a unix one")
 	case isTCP:
-		return p.numbered(tcp.Port)
+		return p.holds(tcp.AddrPort(), lent)
 	case isUnix && p.Path == "":
 		return errors.New("it is a unix socket, not a TCP one")
 	case isUnix && unix.Name != p.Path:
@@ -109,12 +111,17 @@ func (p Place) fits(a net.Addr) error {
 	return fmt.Errorf("it is a socket of %s", a.Network())
 }
 
-// numbered returns why a socket of a port is not that of the place.
-func (p Place) numbered(port int) error {
-	if p.Port != 0 && port != p.Port {
-		return fmt.Errorf("its port is %d, that of these settings is %d", port, p.Port)
+// holds returns why a socket at an address is not that of the place. Where a host's name leads, nobody knows.
+func (p Place) holds(at netip.AddrPort, lent bool) error {
+	is := at.Addr().Unmap()
+	host, err := netip.ParseAddr(cmp.Or(p.Host, "::"))
+	switch {
+	case p.Port != 0 && int(at.Port()) != p.Port:
+		return fmt.Errorf("its port is %d, that of these settings is %d", at.Port(), p.Port)
+	case lent, err != nil, p.Local && is.IsLoopback(), is == host.Unmap(), is.IsUnspecified() && host.IsUnspecified():
+		return nil
 	}
-	return nil
+	return fmt.Errorf("its address is %s, that of these settings is %s", is, host)
 }
 
 // CheckHost refuses an address to listen on that is neither an address nor a name.

@@ -12,9 +12,11 @@ import (
 	"testing"
 )
 
-// TestFits: a passed socket must be of the kind, the number and the path of its place.
+// TestFits: a passed socket must be of the kind, the number and the path of its place, and at its host unless a
+// supervisor has opened it.
 func TestFits(t *testing.T) {
-	tcp, udp := &net.TCPAddr{Port: 7}, &net.UDPAddr{Port: 7}
+	tcp, udp := &net.TCPAddr{IP: net.IPv6unspecified, Port: 7}, &net.UDPAddr{IP: net.IPv4zero, Port: 7}
+	one, six := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, &net.TCPAddr{IP: net.IPv6loopback, Port: 7}
 	unix := &net.UnixAddr{Name: "/s", Net: "unix"}
 	for _, c := range []struct {
 		at   Place
@@ -35,13 +37,27 @@ func TestFits(t *testing.T) {
 		{Place{UDP: true, Port: 8}, udp, "its port is 7, that of these settings is 8"},
 		{Place{UDP: true, Port: 7}, tcp, "it is a socket of tcp, not of UDP"},
 		{Place{UDP: true}, unix, "it is a socket of unix, not of UDP"},
+		{Place{Host: "127.0.0.1"}, one, ""},
+		{Place{Host: "::ffff:127.0.0.1"}, one, ""},
+		{Place{Host: "0.0.0.0"}, tcp, ""},
+		{Place{Host: "localhost"}, six, ""},
+		{Place{Host: Loopback, Local: true}, six, ""},
+		{Place{Host: Loopback}, six, "its address is ::1, that of these settings is 127.0.0.1"},
+		{Place{Host: "127.0.0.2"}, one, "its address is 127.0.0.1, that of these settings is 127.0.0.2"},
+		{Place{Host: "127.0.0.2"}, tcp, "its address is ::, that of these settings is 127.0.0.2"},
+		{Place{UDP: true, Host: "::1"}, udp, "its address is 0.0.0.0, that of these settings is ::1"},
+		{Place{}, one, "its address is 127.0.0.1, that of these settings is ::"},
+		{Place{Local: true, Host: Loopback}, tcp, "its address is ::, that of these settings is 127.0.0.1"},
 	} {
 		got := ""
-		if err := c.at.fits(c.addr); err != nil {
+		if err := c.at.fits(c.addr, false); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
 			t.Errorf("%+v, %v: %q, want %q", c.at, c.addr, got, c.want)
+		}
+		if err := c.at.fits(c.addr, true); (err != nil) != (c.want != "" && !strings.HasPrefix(c.want, "its address")) {
+			t.Errorf("%+v, %v of a supervisor: %v", c.at, c.addr, err)
 		}
 	}
 }
