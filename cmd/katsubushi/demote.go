@@ -25,6 +25,8 @@ func demote(p *call) int {
 	which := strings.Join(p.words, " ")
 	if which == "" {
 		p.problem("demote: give all, a GROUP or HOST:PORT. Without an argument it used to mean all")
+	} else if err := stores.CheckGroups(which); err != nil && len(p.words) == 1 {
+		p.problem("demote: %w", err)
 	}
 	p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
 	if !p.Counters.Elects() {

@@ -29,8 +29,8 @@ func TestDemote(t *testing.T) {
 	says(exitUsage, "demote: give all, a GROUP or HOST:PORT.", with()...)
 	says(exitUsage, "demote: give all, a GROUP or HOST:PORT.", append(counters, "")...)
 	nowhere := []string{"-counters", "etcd://127.0.0.1:1"} // it is not asked
-	says(exitFailure, `"foo" is no group: all, 0 to 31 or HOST:PORT allowed`, append(nowhere, "foo")...)
-	says(exitFailure, "group 32: 0 to 31 allowed", append(nowhere, "32")...)
+	says(exitUsage, `demote: "foo" is no group: all, 0 to 31 or HOST:PORT allowed`, append(nowhere, "foo")...)
+	says(exitUsage, "demote: group 32: 0 to 31 allowed", append(nowhere, "32")...)
 	says(exitFailure, "nobody leads: there is no daemon", with("all")...)
 	says(exitFailure, "nobody leads group 3", with("3")...)
 	says(exitFailure, "10.0.0.5:11212 leads no group", with("10.0.0.5:11212")...)

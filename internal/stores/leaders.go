@@ -54,7 +54,7 @@ const allGroups = "all"
 // groupsOf returns the groups that a daemon leads and that which stands for: allGroups, the one with that number, or
 // those of the daemon at that HOST:PORT. If there are none, the error is a Conflict or a GroupError.
 func groupsOf(now *leader.State, which string) (groups []int, err error) {
-	if err := checkGroups(which); err != nil {
+	if err := CheckGroups(which); err != nil {
 		return nil, err
 	}
 	n, notNumber := strconv.Atoi(which)
@@ -74,8 +74,8 @@ func groupsOf(now *leader.State, which string) (groups []int, err error) {
 	return nil, conflict("%.300s leads no group", strings.ToValidUTF8(which, "?"))
 }
 
-// checkGroups returns a GroupError for what groupsOf will refuse, before anybody is asked who leads.
-func checkGroups(which string) error {
+// CheckGroups returns a GroupError for what HandOver refuses whoever leads. It asks nobody.
+func CheckGroups(which string) error {
 	n, notNumber := strconv.Atoi(which)
 	switch {
 	case notNumber == nil && (n < 0 || n >= leader.MaxGroups):
@@ -100,7 +100,7 @@ const demandPoll = 50 * time.Millisecond
 // HandOver asks the leaders that which stands for, see groupsOf, to hand over, and waits until others lead, or
 // until ctx ends. It returns those groups that were handed over beside the error of others.
 func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, err error) {
-	if err := checkGroups(which); err != nil {
+	if err := CheckGroups(which); err != nil {
 		return nil, err
 	}
 	was, err := Leaders(ctx, e)
