@@ -124,9 +124,13 @@ func (p Place) holds(at netip.AddrPort, lent bool) error {
 	return fmt.Errorf("its address is %s, that of these settings is %s", is, host)
 }
 
-// CheckHost refuses an address to listen on that is neither an address nor a name.
+// CheckHost refuses an address to listen on that is neither an address nor a name. The last label of a name is no
+// number: what looks like 127.1 is a mistake in an address (RFC 3696, section 2).
 func CheckHost(v string) error {
-	if _, err := netip.ParseAddr(v); err != nil && strings.ContainsAny(v, ":/ ") {
+	_, err := netip.ParseAddr(v)
+	last := v[strings.LastIndexByte(v, '.')+1:]
+	number := last != "" && strings.Trim(last, "0123456789") == ""
+	if err != nil && (number || strings.ContainsAny(v, ":/, ")) {
 		return fmt.Errorf("%q: an address or a name without a port is allowed", v)
 	}
 	return nil

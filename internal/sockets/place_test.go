@@ -62,6 +62,19 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// TestCheckHost: what can only be a mistake is refused before a port is opened.
+func TestCheckHost(t *testing.T) {
+	for host, allowed := range map[string]bool{
+		"": true, "10.0.0.1": true, "::1": true, "fe80::1%lo": true, "localhost": true, "ids-1.example": true, "h.": true,
+		"1.example": true, "h1": true, "h:1": false, "[::1]": false, "a b": false, "10.0.0.1/8": false,
+		"10.0.0.1,10.0.0.2": false, "a,b": false, "127.1": false, "300.1.1.1": false, "8081": false,
+	} {
+		if err := CheckHost(host); (err == nil) != allowed {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+}
+
 // TestClashes: two TCP ports cannot have one number where they have an address in common. The later one is wrong.
 func TestClashes(t *testing.T) {
 	for _, c := range []struct {
