@@ -111,14 +111,16 @@ func (p Place) fits(a net.Addr, lent bool) error {
 	return fmt.Errorf("it is a socket of %s", a.Network())
 }
 
-// holds returns why a socket at an address is not that of the place. Where a host's name leads, nobody knows.
+// holds returns why a socket at an address is not that of the place. Where a host's name leads, nobody knows, and a
+// zone may be a name or a number.
 func (p Place) holds(at netip.AddrPort, lent bool) error {
-	is := at.Addr().Unmap()
+	is := at.Addr().Unmap().WithZone("")
 	host, err := netip.ParseAddr(cmp.Or(p.Host, "::"))
+	host = host.Unmap().WithZone("")
 	switch {
 	case p.Port != 0 && int(at.Port()) != p.Port:
 		return fmt.Errorf("its port is %d, that of these settings is %d", at.Port(), p.Port)
-	case lent, err != nil, p.Local && is.IsLoopback(), is == host.Unmap(), is.IsUnspecified() && host.IsUnspecified():
+	case lent, err != nil, p.Local && is.IsLoopback(), is == host, is.IsUnspecified() && host.IsUnspecified():
 		return nil
 	}
 	return fmt.Errorf("its address is %s, that of these settings is %s", is, host)

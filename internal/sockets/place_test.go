@@ -41,6 +41,7 @@ func TestFits(t *testing.T) {
 		{Place{Host: "::ffff:127.0.0.1"}, one, ""},
 		{Place{Host: "0.0.0.0"}, tcp, ""},
 		{Place{Host: "localhost"}, six, ""},
+		{Place{Host: "fe80::1%2"}, &net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0"}, ""},
 		{Place{Host: Loopback, Local: true}, six, ""},
 		{Place{Host: Loopback}, six, "its address is ::1, that of these settings is 127.0.0.1"},
 		{Place{Host: "127.0.0.2"}, one, "its address is 127.0.0.1, that of these settings is 127.0.0.2"},

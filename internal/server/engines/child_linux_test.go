@@ -234,8 +234,8 @@ func TestTooManyOpenFiles(t *testing.T) {
 	}
 }
 
-// startCrowd starts a child for many connections, and returns how many there are to be.
-func startCrowd(t *testing.T, m candidate, p place) (c *child, count int) {
+// startCrowd starts a child of one loop for many connections, and returns how many there are to be.
+func startCrowd(t *testing.T, m candidate) (c *child, count int) {
 	t.Helper()
 	if raceDetector {
 		t.Skip("run without the race detector, which costs 20 times the memory and time")
@@ -252,7 +252,7 @@ func startCrowd(t *testing.T, m candidate, p place) (c *child, count int) {
 		t.Logf("only %d connections, for a limit of %d open files", have, limit.Cur)
 		count = have
 	}
-	return startChild(t, m, p, count+500), count
+	return startChild(t, m, place{"tcp", 1}, count+500), count
 }
 
 // connect makes a connection that takes little memory here.
@@ -271,12 +271,12 @@ var idleBar = map[string]footprint{"net": {4000, 6000}, "epoll": {150, 600}, "ur
 // parkedBar is the most that a parked connection may take beyond what it takes when it is idle.
 var parkedBar = map[string]footprint{"net": {2500, 4000}, "epoll": {200, 600}, "uring": {200, 600}}
 
-// Very many connections are idle, and are answered when all ask at once. Then all wait while others of their loops are
-// answered, until all are answered.
+// Very many connections are idle; all wait, while others of their loops are answered; then all are answered, and what
+// they ask all at once too.
 func TestTenThousandConnections(t *testing.T) {
 	for _, m := range makers() {
 		t.Run(m.name, func(t *testing.T) {
-			c, count := startCrowd(t, m, place{"tcp", 1})
+			c, count := startCrowd(t, m)
 			other := c.connect()
 			for i := range 1000 {
 				other.echo(i)
