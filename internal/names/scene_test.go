@@ -105,17 +105,20 @@ func (s *scene) settings(store string, words ...string) (string, error) {
 // daemon opens a daemon with such settings. "at=" opens its ports.
 func (s *scene) daemon(who, store string, words ...string) error {
 	var address []string
-	unreachable := false
+	is := map[string]bool{"unreachable": false, "succeeds": false}
 	words = slices.DeleteFunc(words, func(word string) bool {
 		at, reaches := strings.CutPrefix(word, "at=")
 		if reaches {
 			address = append(address, at)
 		}
-		unreachable = unreachable || word == "unreachable"
-		return reaches || word == "unreachable"
+		_, known := is[word]
+		if known {
+			is[word] = true
+		}
+		return reaches || known
 	})
 	n := closed(s.t, s.configure(store, words...))
-	n.given.Log, n.given.Unreachable = slog.New(page{&s.log, who}), unreachable
+	n.given.Log, n.given.Unreachable, n.given.Succeeds = slog.New(page{&s.log, who}), is["unreachable"], is["succeeds"]
 	if store == "memory" || store == "etcd" {
 		s.serve(n, store == "etcd")
 	}
