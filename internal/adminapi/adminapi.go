@@ -11,10 +11,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -131,6 +133,9 @@ func (a api) routeFor(mux *http.ServeMux, pattern string, do operation, may func
 		var status int
 		err := error(id.NotPermitted(r.name))
 		if may(r) {
+			err = r.checkQuery()
+		}
+		if err == nil {
 			v, status, err = do(r)
 		}
 		if err != nil {
@@ -152,6 +157,20 @@ func (a api) routeFor(mux *http.ServeMux, pattern string, do operation, may func
 
 // wrong is an error of the request itself.
 type wrong struct{ error }
+
+// checkQuery refuses parameters that could be meant in two ways. URL.Query would drop what it cannot read.
+func (r request) checkQuery() error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	for name, values := range query {
+		if len(values) > 1 {
+			err = fmt.Errorf("the parameter %.70q is given %d times", name, len(values))
+		}
+	}
+	if err != nil {
+		return wrong{err}
+	}
+	return nil
+}
 
 // statusOf returns the HTTP status of an error.
 func statusOf(err error) int {

@@ -138,6 +138,9 @@ func TestGenerators(t *testing.T) {
 			"sequence orders: 150 is not above what is there: already no value below 200 is issued. A sequence never " +
 				"goes down\n"},
 		{"POST /generators/orders/raise?at_least=many", "", 400, "AT_LEAST=many: 1 to 9223372036854775807 allowed\n"},
+		{"POST /generators/orders/raise?at_least=300&at_least=400", "", 400,
+			`the parameter "at_least" is given 2 times` + "\n"},
+		{"POST /generators/orders/raise?at_least=300&force=%tr", "", 400, `invalid URL escape "%tr"` + "\n"},
 		{"POST /generators/orders/raise", "", 400, "AT_LEAST=: 1 to 9223372036854775807 allowed\n"},
 		{"POST /generators/none/raise?at_least=5", "", 404, "no such sequence in the counter store\n"},
 		{"POST /generators/orders/adopt", "", 409, "sequence orders is this machine's already\n"},
