@@ -6,6 +6,7 @@ package problem
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,9 +28,12 @@ func (e *Setting) Unwrap() error { return e.Err }
 // A List is all that is wrong. The zero value is none.
 type List []*Setting
 
-// Add notes a problem of a field. format is fmt.Errorf's.
+// Add notes a problem of a field, once: the sockets of one port have the same. format is fmt.Errorf's.
 func (p *List) Add(field, format string, args ...any) {
-	*p = append(*p, &Setting{field, fmt.Errorf(format, args...)})
+	one := &Setting{field, fmt.Errorf(format, args...)}
+	if !slices.ContainsFunc(*p, func(e *Setting) bool { return e.Error() == one.Error() }) {
+		*p = append(*p, one)
+	}
 }
 
 // Include notes what a part found. prefix goes before the names of its fields.

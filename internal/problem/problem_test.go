@@ -15,6 +15,7 @@ func TestProblemsKeepTheirFieldsThroughEveryJoin(t *testing.T) {
 	inner.Add("Lease", "%d is too long", 7)
 	inner.Add("URL", "%w", fs.ErrNotExist)
 	outer.Add("Port", "taken")
+	outer.Add("Port", "taken")
 	outer.Include("Store.", errors.Join(inner.Err(), none.Err()))
 	outer.Include("", errors.New("of no field"))
 	// A part that joins errors under a text of its own is one problem, whose text stays whole.
