@@ -6,28 +6,37 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
 	"log/slog"
 	"runtime"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// If a connection had two sends in one submission and the socket had no room for the first, it
-// might have room for the second.
-func TestOneSendForEachConnectionAndTurn(t *testing.T) {
+// newTestLoop makes an event loop that does not run.
+func newTestLoop(t *testing.T) *ringLoop {
+	t.Helper()
 	if err := Probe(2); err != nil {
 		t.Skip(err)
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	runtime.LockOSThread() // a ring belongs to a thread
+	t.Cleanup(runtime.UnlockOSThread)
 	l := &loop.Loop{Config: &server.Config{Counters: new(server.Counters), Log: slog.Default()},
 		Share: server.NewBudget(0).Share(nil, nil)}
+	l.Acceptors = slices.Grow(l.Acceptors, 1)[:1]
 	r, err := newLoop(l, New(server.Config{}).Sizes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	u := r.(*ringLoop)
 	u.round = 1 // a new connection's last round is 0
-	defer u.Close()
+	t.Cleanup(u.Close)
+	return u
+}
+
+// If a connection had two sends in one submission and the socket had no room for the first, it
+// might have room for the second.
+func TestOneSendForEachConnectionAndTurn(t *testing.T) {
+	u := newTestLoop(t)
 	var conns [2]*loop.Conn
 	for i := range conns {
 		conns[i] = u.Conns.Occupy(int32(i))
@@ -62,19 +71,7 @@ func TestReceiveThatFailedWithABuffer(t *testing.T) {
 
 // The last input of a lingering connection may close it. After that, no operation may use its slot.
 func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
-	if err := Probe(2); err != nil {
-		t.Skip(err)
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	l := &loop.Loop{Config: &server.Config{Counters: new(server.Counters), Log: slog.Default()}}
-	r, err := newLoop(l, New(server.Config{}).Sizes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := r.(*ringLoop)
-	u.round = 1
-	defer u.Close()
+	u := newTestLoop(t)
 	c := u.Conns.Occupy(0)
 	c.Session, c.Receiving, c.Lingering = new(echoSession), true, true
 	c.Waiting = &loop.Waiting{Left: 3}
@@ -85,6 +82,20 @@ func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
 	}
 	if asked := u.ring.tail - before; asked != 1 || u.ring.sqes[before].op != opClose {
 		t.Errorf("%d operations, the first is %d; want one that closes the slot", asked, u.ring.sqes[before].op)
+	}
+}
+
+// Kernels lose the end of a client that comes with its last input. On TCP the reply fails then.
+func TestClientsOfAUnixSocketAreWatched(t *testing.T) {
+	for _, unixSocket := range []bool{false, true} {
+		u := newTestLoop(t)
+		u.Acceptors[0].Unix = unixSocket
+		c := u.Conns.Occupy(0)
+		u.begin(c)
+		if c.Watching != unixSocket || !c.Receiving {
+			t.Errorf("on a unix socket %v: watched %v, received %v", unixSocket, c.Watching, c.Receiving)
+		}
+		c.Watching, c.Receiving = false, false // there is no socket
 	}
 }
 
