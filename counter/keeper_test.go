@@ -29,6 +29,7 @@ import (
 type slowStore struct {
 	memcounter.Store
 	delay  time.Duration
+	hangs  atomic.Bool // no call is answered
 	mu     sync.Mutex
 	broken error // every call fails with it; its effects happen if lost is set
 	lost   bool
@@ -56,10 +57,14 @@ func (s *slowStore) use(store memcounter.Store) {
 }
 
 // call waits as long as a call takes, and returns the store that carries it out, if one does, and whether it fails.
-func (s *slowStore) call() (store counter.Store, err error) {
+func (s *slowStore) call(ctx context.Context) (store counter.Store, err error) {
 	s.most.Store(max(s.most.Load(), s.now.Add(1)))
 	time.Sleep(s.delay)
 	s.now.Add(-1)
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken == nil || s.lost {
@@ -68,9 +73,9 @@ func (s *slowStore) call() (store counter.Store, err error) {
 	return store, s.broken
 }
 
-func (s *slowStore) Reserve(_ context.Context, name string, n uint64) (b counter.Block, err error) {
+func (s *slowStore) Reserve(ctx context.Context, name string, n uint64) (b counter.Block, err error) {
 	s.calls.Add(1)
-	store, failed := s.call()
+	store, failed := s.call(ctx)
 	if store != nil {
 		b, err = store.Reserve(context.Background(), name, n)
 	}
@@ -78,7 +83,7 @@ func (s *slowStore) Reserve(_ context.Context, name string, n uint64) (b counter
 }
 
 func (s *slowStore) ReturnAll(ctx context.Context, rests []counter.Rest) (errs []error) {
-	store, err := s.call()
+	store, err := s.call(ctx)
 	s.mu.Lock()
 	s.sizes = append(s.sizes, len(rests))
 	s.mu.Unlock()
@@ -97,6 +102,10 @@ func (s *slowStore) Changes(ctx context.Context, since string) (string, []counte
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.polls = append(s.polls, time.Now())
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return "", nil, ctx.Err()
+	}
 	if s.broken != nil {
 		return "", nil, s.broken
 	}
@@ -224,9 +233,11 @@ func (s *stage) calls() script.Calls {
 		"fails": func(r *rig, text string) { r.store.fail(text, false) },
 		"loses": func(r *rig, text string) { r.store.fail(text, true) },
 		"works": func(r *rig) { r.store.fail("", false) },
+		"hangs": func(r *rig) { r.store.hangs.Store(true) },
 		// a forgets: its calls are those of another store, which remembers nothing
 		"forgets": func(r *rig) { r.store.use(s.db.Open()) },
 		"stop":    func(r *rig) string { return countertest.Said("", r.stop()) },
+		"ends":    func(r *rig) { r.stop() },
 		"status":  (*rig).status,
 		"logged":  func(r *rig) string { return script.Logged(r.log.String()) },
 		"polled":  func(r *rig) string { return r.store.polled() },
@@ -241,7 +252,10 @@ func (s *stage) ofMany() script.Calls {
 		}
 	}
 	return script.Calls{
-		"add-many": func(r *rig, n int) { each(n, func(name string) { s.add(r, name) }) },
+		// a add-many 9 [in TERM]: with that, each in a term of its own
+		"add-many": func(r *rig, n int, in ...string) {
+			each(n, func(name string) { s.add(r, append([]string{name}, in...)...) })
+		},
 		// a take-many: a client of each of them, at once
 		"take-many": func(r *rig) {
 			var all sync.WaitGroup
