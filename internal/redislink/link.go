@@ -96,13 +96,17 @@ func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*Link, e
 	if err := dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	l := &Link{client: goredis.NewClient(o), Addr: o.Addr, patience: o.ReadTimeout}
-	l.Conn = l.client.Conn()
+	l := newLink(o)
 	if err := l.greet(ctx, allowEviction); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("redis: %s: %w", o.Addr, err)
 	}
 	return l, nil
+}
+
+func newLink(o *goredis.Options) *Link {
+	c := goredis.NewClient(o)
+	return &Link{Conn: c.Conn(), Addr: o.Addr, client: c, patience: o.ReadTimeout}
 }
 
 func (l *Link) greet(ctx context.Context, allowEviction bool) error {

@@ -2,8 +2,13 @@ package redislink
 
 import (
 	"context"
+	"io"
+	"net"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
@@ -47,5 +52,25 @@ func TestASuspectMasterIsLookedForAgain(t *testing.T) {
 	w.opened = time.Now().Add(time.Hour) // it is new
 	if link(true) != second || link(false) != second {
 		t.Error("a link that is new was dropped")
+	}
+}
+
+// A server that has stopped is given up, sooner if it does not even take what is asked.
+func TestNoServerIsWaitedForForever(t *testing.T) {
+	for takes, want := range map[bool]time.Duration{true: Patience, false: DialTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			if takes {
+				go io.Copy(io.Discard, theirs)
+			}
+			o := plain(&goredis.Options{})
+			o.Dialer = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
+			began, l := time.Now(), newLink(o)
+			if err := l.greet(t.Context(), false); err == nil || time.Since(began) != want {
+				t.Errorf("takes %v: %v after %v", takes, err, time.Since(began))
+			}
+			l.Close()
+			theirs.Close()
+		})
 	}
 }
