@@ -129,6 +129,10 @@ func (s *scene) calls() script.Calls {
 			s.daemons[name].raus.do(context.Background(), rausTake, worker, rausExpiry)
 		},
 		"late-lock": s.lateLock,
+		"extend-first": func(name string) string { // of what waits for replicas
+			s.daemons[name].wire.needed = 0
+			return s.with([]string{name}, s.extend(redislink.Patience))
+		},
 		"lane": func(of, name string) {
 			s.daemons[name] = &daemon{Store: s.daemons[of].Store, world: s.world, owner: workerid.NewOwner()}
 		},
