@@ -58,7 +58,7 @@ func (k Kind) Admin(s Settings, timeout time.Duration) (workerid.Admin, error) {
 
 // Config returns the settings of a Store or an Admin, with a driver of its own.
 func (k Kind) Config(s Settings, timeout time.Duration, lasting bool) (Config, error) {
-	s.Terms = s.WithDefaults()
+	s.Terms = s.WithDefaults() // the driver has them too
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}

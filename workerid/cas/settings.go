@@ -67,11 +67,8 @@ func (s Settings) Target(p Protocol) (Target, problem.List) {
 // no file.
 func (s Settings) Check(p Protocol) error {
 	_, problems := s.Target(p)
-	problems.Include("", s.Terms.Validate())
+	problems.Include("", validateTerms(s.Terms))
 	s.checkTimes(p, &problems)
-	if s.Min <= s.Max && s.Max-s.Min >= maxWorkers {
-		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", maxWorkers, s.Min, s.Max)
-	}
 	return problems.Err()
 }
 

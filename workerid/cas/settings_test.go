@@ -57,16 +57,11 @@ func TestCheck(t *testing.T) {
 		change func(*Settings)
 		want   []string // each in one problem, in any order, and none beside
 	}{
-		{"keeper://u:hush@h", nil, nil},
+		{"keeper://u:hush@h", func(s *Settings) { s.Max = maxWorkers }, nil},
 		{"keeper://u@h", func(s *Settings) { s.PasswordFile = "f" }, nil},
 		{"keepers://h", func(s *Settings) { s.CAFile, s.CertFile, s.KeyFile = "a", "b", "c" }, nil},
-		{"", nil, []string{"URL: a URL begins with keeper:// or keepers://"}},
 		{"redis://h", nil, []string{"URL: a URL begins with keeper:// or keepers://"}},
-		{"keeper:h", nil, []string{"URL: a URL begins with"}},
 		{"keeper://", nil, []string{"URL: the URL names no host"}},
-		{"keeper:///x", nil, []string{"URL: the URL names no host"}},
-		{"keeper://a,,b", nil, []string{"URL: the URL names no host"}},
-		{"keeper://a b", nil, []string{"URL: the URL names no host"}},
 		{"keeper://a:0,b:65536,c:x,d:", nil, []string{"URL: a: a port", "URL: b: a port", "URL: c: a port"}},
 		{"keeper://h/a//b", nil, []string{`"" is empty`}},
 		{"keeper://h/a/../b/.", nil, []string{`".." is relative`, `"." is relative`}},
@@ -96,7 +91,9 @@ func TestCheck(t *testing.T) {
 			s.KeyFile = "f"
 		}, []string{"CertFile: a certificate and its key belong together"}},
 		{"keeper://h", func(s *Settings) { s.Min = 9 }, []string{"Max: 3: not below"}},
-		{"keeper://h", func(s *Settings) { s.Max = 1 + maxWorkers }, []string{"Max: a pool has at most 4096"}},
+		{"keeper://h", func(s *Settings) {
+			s.Max = 1 + maxWorkers
+		}, []string{"Max: a pool has at most 4096 worker ids, not those from 1 to 4097"}},
 		{"keeper://h:0/..?ns=..", func(s *Settings) { s.Min = 9 }, []string{"URL: h: a port", "the path", "ns=..", "Max: 3"}},
 	} {
 		s := settings(c.url)

@@ -32,54 +32,53 @@ var errLost = errors.New("the answer did not come")
 
 // faults are of the way to the store.
 type faults struct {
-	writes          int // so many are carried out, and then none; below 0 = all
-	answers, raises int // so many are lost
+	away            bool // no connection is made
+	writes          int  // so many are carried out, and then none; below 0 = all
+	answers, raises int  // so many are lost
 	asked           []string
-	move            func() // before something is read
+	move            func() // before something is read or written
 }
 
-// A noisyDriver notes what is asked of the store, and has its world's faults.
-type noisyDriver struct {
-	memcas.Driver
-	faults *faults
-}
-
-func (d *noisyDriver) Load(ctx context.Context, conn string) (pool.View, error) {
-	d.faults.asked = append(d.faults.asked, "read")
-	if d.faults.move != nil {
-		d.faults.move()
-	}
-	return d.Driver.Load(ctx, conn)
-}
-
-func (d *noisyDriver) Commit(ctx context.Context, conn string, c pool.Change) (a cas.Answer, err error) {
-	f, what := d.faults, "write"
-	if c.SetMeta != "" {
-		what = "write meta"
-		f.raises--
-	} else if len(c.If) > 1 {
-		what = fmt.Sprintf("write %d records", len(c.If))
+// around notes what is asked of the store, and lets the faults happen.
+func (f *faults) around(_ context.Context, what string, call func() error) error {
+	switch what {
+	case "connect", "publish", "list", "close":
+		if f.away {
+			return errLost
+		}
+		return call()
 	}
 	f.asked = append(f.asked, what)
+	f.move()
+	if !strings.HasPrefix(what, "write") {
+		return call()
+	}
+	if what == "write meta" {
+		f.raises--
+	}
 	if f.writes == 0 || what == "write meta" && f.raises >= 0 {
-		return cas.Answer{}, errLost
+		return errLost
 	}
 	f.writes--
-	a, err = d.Driver.Commit(ctx, conn, c)
+	err := call()
 	if f.answers--; f.answers >= 0 {
-		return cas.Answer{}, errLost
+		return errLost
 	}
-	return a, err
+	return err
 }
 
-func (d *noisyDriver) Announce(ctx context.Context, conn string, worker uint64, text string) error {
-	d.faults.asked = append(d.faults.asked, map[bool]string{true: "be absent", false: "be present"}[text == ""])
-	return d.Driver.Announce(ctx, conn, worker, text)
+// ofAdmin is for what an operator's command asks. A busy server takes longer for that, or for a login, than a call of a
+// daemon may.
+func (s *scene) ofAdmin(ctx context.Context, what string, call func() error) error {
+	if until, _ := ctx.Deadline(); time.Until(until) != 10*time.Second {
+		s.Errorf("%s may take %v", what, time.Until(until))
+	}
+	return s.faults.around(ctx, what, call)
 }
 
 func newScene(t *testing.T) *scene {
 	return &scene{world: newWorld(t), daemons: map[string]*daemon{}, grants: map[string]workerid.Grant{},
-		epochs: map[string]int{}, faults: faults{writes: -1}}
+		epochs: map[string]int{}, faults: faults{writes: -1, move: func() {}}}
 }
 
 // terms are LAYOUT, MIN, MAX and LEASE.
@@ -91,7 +90,7 @@ func (s *scene) named(layout string, lo, hi uint64, lease time.Duration) workeri
 
 func (s *scene) openAdmin(layout string, lo, hi uint64, lease time.Duration) error {
 	c := s.config(s.named(layout, lo, hi, lease))
-	c.Driver = &noisyDriver{memcas.Driver{Server: s.server}, &s.faults}
+	c.Driver = &hooked{memcas.Driver{Server: s.server}, s.ofAdmin}
 	a, err := cas.OpenAdmin(c)
 	s.operator = a
 	return err
@@ -99,7 +98,7 @@ func (s *scene) openAdmin(layout string, lo, hi uint64, lease time.Duration) err
 
 func (s *scene) enter(name string, lo, hi uint64) *daemon {
 	d := s.daemon(name, lo, hi)
-	d.Driver = &noisyDriver{*d.driver, &s.faults}
+	d.Driver = &hooked{memcas.Driver{Server: s.server}, s.faults.around}
 	s.daemons[name] = d
 	return d
 }
@@ -242,20 +241,14 @@ func (s *scene) changeMeta(change func(m *pool.Meta)) {
 	s.server.SetMeta(m)
 }
 
-// report is what an operator is told.
+// report is what an operator is told, as JSON and in rows.
 func report(r any, err error) (string, error) {
 	b, _ := json.Marshal(r)
-	return string(b), err
-}
-
-// list has of each worker id whether it is in use, by whom, for how long, and the note.
-func (s *scene) list() (string, error) {
-	all, err := s.operator.List(ctx)
-	var b strings.Builder
-	for _, l := range all {
-		fmt.Fprintf(&b, "%d in use: %v, of %q, for %.3f s, %s\n", l.Worker, l.Using, l.Owner, l.TTL, l.Note)
+	said := strings.ReplaceAll(string(b), "},{", "},\n{")
+	if r, ok := r.(workerid.Report); ok {
+		said += fmt.Sprint("\n", r.Rows())
 	}
-	return b.String(), err
+	return said, err
 }
 
 // besides says what was asked of the store.
@@ -329,6 +322,7 @@ func (s *scene) calls() steps.Calls {
 		"set-floor":    func(ms int64) { s.changeMeta(func(m *pool.Meta) { m.Floor = s.now() + ms }) },
 		"set-epoch":    func(epoch string) { s.changeMeta(func(m *pool.Meta) { m.Epoch = epoch }) },
 		"be-present":   s.announceStranger,
+		"away":         func(is bool) { s.faults.away = is },
 		"writes-left":  func(n int) { s.faults.writes = n },
 		"lose-answers": func(n int) { s.faults.answers = n },
 		"fail-raises":  func(n int) { s.faults.raises = n },
@@ -337,7 +331,7 @@ func (s *scene) calls() steps.Calls {
 		"operator":        s.openAdmin,
 		"operators-clock": func(wrong int64) { s.wrong = wrong },
 		"init":            func(how string) (string, error) { return s.operator.Init(ctx, workerid.How(how)) },
-		"list":            s.list,
+		"list":            func() (string, error) { return report(s.operator.List(ctx)) },
 		"free":            func(worker uint64) (string, error) { return report(s.operator.Release(ctx, worker)) },
 		"free-lane": func(lane string) (string, error) {
 			freed, err := s.operator.Release(ctx, s.grants[lane].Worker)
@@ -346,12 +340,12 @@ func (s *scene) calls() steps.Calls {
 		"restored":    func() (string, error) { return report(s.operator.Restored(ctx)) },
 		"reset-clock": func() (string, error) { return report(s.operator.ResetClock(ctx)) },
 		"stats":       func() (string, error) { return report(s.operator.Stats(ctx)) },
-		"extends-meanwhile": func(lane string) {
+		// meanwhile 2 set-epoch x: a call before the store is asked for the second time from now on
+		"meanwhile": func(nth int, call ...string) {
 			s.faults.move = func() {
-				s.boot += 10
-				r := s.record(s.grants[lane].Worker)
-				r.Mark = s.now() + lease
-				s.server.SetRecord(s.grants[lane].Worker, r.String())
+				if nth--; nth == 0 {
+					s.calls().Do(s.T, call)
+				}
 			}
 		},
 		"unused": s.unused,

@@ -1,11 +1,9 @@
 package cas_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,33 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
-	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
-
-// counting counts what is asked of a driver.
-type counting struct {
-	memcas.Driver
-	loads, commits, most atomic.Int64
-	down                 atomic.Bool
-}
-
-func (d *counting) Connect(ctx context.Context) (string, error) {
-	if d.down.Load() {
-		return "", errLost
-	}
-	return d.Driver.Connect(ctx)
-}
-
-func (d *counting) Load(ctx context.Context, conn string) (pool.View, error) {
-	d.loads.Add(1)
-	return d.Driver.Load(ctx, conn)
-}
-
-func (d *counting) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
-	d.commits.Add(1)
-	d.most.Store(max(d.most.Load(), int64(len(c.If))))
-	return d.Driver.Commit(ctx, conn, c)
-}
 
 // An idle Store commits once a heartbeat and does nothing else, and does not forget what is due.
 func TestAnIdleStoreOnlyExtends(t *testing.T) {
@@ -49,9 +21,9 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 		passed := func() int64 { return time.Since(began).Milliseconds() }
 		w.server = memcas.NewServer(passed, lease/2)
 		w.init(0, 3)
-		driver := &counting{Driver: memcas.Driver{Server: w.server}}
-		c := w.config(w.terms(0, 3))
-		c.Driver, c.Now = driver, func() int64 { return start + passed() }
+		tally, c := newTally(), w.config(w.terms(0, 3))
+		c.Driver = &hooked{memcas.Driver{Server: w.server}, tally.around}
+		c.Now = func() int64 { return start + passed() }
 		c.Boot = func() int64 { return int64(time.Since(began)) }
 		s, err := cas.Open(c)
 		if err != nil {
@@ -59,8 +31,9 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 		}
 		defer s.Close()
 		var held []workerid.Grant
-		beat := func(beats int) (commits int64, err error) { // of the heartbeats, and the last one's error
-			before := driver.commits.Load()
+		beat := func(beats int) (commits int, err error) { // of the heartbeats, and the last one's error
+			synctest.Wait()
+			before := tally.asked["write"]
 			for range beats {
 				results, e := s.Extend(ctx, held)
 				if err = e; err == nil {
@@ -69,7 +42,7 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 				time.Sleep(time.Second) // of the bubble
 				synctest.Wait()
 			}
-			return driver.commits.Load() - before, err
+			return tally.asked["write"] - before, err
 		}
 		for len(held) == 0 {
 			if g, err := s.Acquire(ctx, workerid.Request{Owner: "a", Max: 3}); err == nil {
@@ -83,7 +56,7 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 			t.Fatal(err)
 		}
 		beat(2)
-		if commits, err := beat(50); commits != 50 || err != nil || driver.loads.Load() > 10 {
+		if commits, err := beat(50); commits != 50 || err != nil || tally.asked["read"] > 10 {
 			t.Errorf("idle: %d commits in 50 heartbeats, %v", commits, err)
 		}
 		w.server.Expire()
@@ -102,6 +75,19 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 		}
 		if commits, _ := beat(10); commits < 10 {
 			t.Errorf("%d looks in 10 heartbeats at what is left of a lost window", commits)
+		}
+		for _, what := range []string{"connect", "read", "write", "be present", "be absent", "publish", "list"} {
+			if limit := tally.limits[what]; limit != cas.DefaultTimeout {
+				t.Errorf("%s may take %v", what, limit)
+			}
+		}
+		for range 2 {
+			if err := s.Close(); err != nil || tally.asked["close"] != 1 {
+				t.Errorf("%v, closed %d times", err, tally.asked["close"])
+			}
+		}
+		if _, err := s.Peers(ctx); err == nil {
+			t.Error("a closed store answers")
 		}
 	})
 }
@@ -157,16 +143,14 @@ func TestAStoreDescribesItself(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		driver := &counting{Driver: memcas.Driver{Server: w.server}}
-		driver.down.Store(true)
-		c := w.config(w.terms(0, 5))
-		c.Driver = driver
+		tally, c := newTally(), w.config(w.terms(0, 5))
+		tally.down.Store(true)
+		c.Driver = &hooked{memcas.Driver{Server: w.server}, tally.around}
 		s, err := cas.Open(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		other := w.admin(w.terms(0, 5))
 		w.init(0, 5)
 		peers := func() string {
 			all, err := (&memcas.Driver{Server: w.server}).Peers(ctx, w.server.Dial())
@@ -179,7 +163,7 @@ func TestAnnouncements(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		synctest.Wait()
-		driver.down.Store(false)
+		tally.down.Store(false)
 		time.Sleep(5 * time.Second) // of the bubble
 		synctest.Wait()
 		if got := peers(); got != "map[host-1.a_b:one]" {
@@ -220,36 +204,5 @@ func TestAnnouncements(t *testing.T) {
 		if err := s.Announce(ctx, "a", strings.Repeat("x", 4097)); err == nil {
 			t.Error("a long one")
 		}
-		other.Close()
 	})
-}
-
-// closing counts how often it is closed.
-type closing struct {
-	memcas.Driver
-	closed int
-}
-
-func (d *closing) Close() error {
-	d.closed++
-	return nil
-}
-
-func TestAStoreClosesItsDriverOnce(t *testing.T) {
-	w := newWorld(t)
-	driver := &closing{Driver: memcas.Driver{Server: w.server}}
-	c := w.config(w.terms(0, 3))
-	c.Driver = driver
-	s, err := cas.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := s.Close(); err != nil || driver.closed != 1 {
-			t.Errorf("%v, closed %d times", err, driver.closed)
-		}
-	}
-	if _, err := s.Peers(ctx); err == nil {
-		t.Error("a closed store answers")
-	}
 }

@@ -3,6 +3,9 @@ package cas_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +25,75 @@ const (
 	skew    = int64(2_000)
 	watch   = int64(3_100) // for a heartbeat of 1 s, and calls of 1 s
 )
+
+// A hooked driver has around called for all that is asked of the store.
+type hooked struct {
+	memcas.Driver
+	around func(ctx context.Context, what string, call func() error) error
+}
+
+func around[T any](ctx context.Context, d *hooked, what string, call func() (T, error)) (v T, err error) {
+	err = d.around(ctx, what, func() (err error) {
+		v, err = call()
+		return err
+	})
+	return v, err
+}
+
+func (d *hooked) Connect(ctx context.Context) (string, error) {
+	return around(ctx, d, "connect", func() (string, error) { return d.Driver.Connect(ctx) })
+}
+
+func (d *hooked) Load(ctx context.Context, conn string) (pool.View, error) {
+	return around(ctx, d, "read", func() (pool.View, error) { return d.Driver.Load(ctx, conn) })
+}
+
+func (d *hooked) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	what := "write"
+	if c.SetMeta != "" {
+		what = "write meta"
+	} else if len(c.If) > 1 {
+		what = fmt.Sprintf("write %d records", len(c.If))
+	}
+	return around(ctx, d, what, func() (cas.Answer, error) { return d.Driver.Commit(ctx, conn, c) })
+}
+
+func (d *hooked) Announce(ctx context.Context, conn string, worker uint64, text string) error {
+	what := map[bool]string{true: "be absent", false: "be present"}[text == ""]
+	return d.around(ctx, what, func() error { return d.Driver.Announce(ctx, conn, worker, text) })
+}
+
+func (d *hooked) Publish(ctx context.Context, conn, name, text string) error {
+	return d.around(ctx, "publish", func() error { return d.Driver.Publish(ctx, conn, name, text) })
+}
+
+func (d *hooked) Peers(ctx context.Context, conn string) (map[string]string, error) {
+	return around(ctx, d, "list", func() (map[string]string, error) { return d.Driver.Peers(ctx, conn) })
+}
+
+func (d *hooked) Close() error { return d.around(ctx, "close", d.Driver.Close) }
+
+// A tally counts what was asked, and notes for how long each of it might take.
+type tally struct {
+	mu     sync.Mutex
+	asked  map[string]int
+	limits map[string]time.Duration
+	down   atomic.Bool // no connection is made
+}
+
+func newTally() *tally { return &tally{asked: map[string]int{}, limits: map[string]time.Duration{}} }
+
+func (t *tally) around(ctx context.Context, what string, call func() error) error {
+	deadline, _ := ctx.Deadline()
+	t.mu.Lock()
+	t.asked[what]++
+	t.limits[what] = time.Until(deadline)
+	t.mu.Unlock()
+	if what == "connect" && t.down.Load() {
+		return errLost
+	}
+	return call()
+}
 
 // A world is a store in memory, a clock that nobody sets, and id clocks.
 type world struct {
@@ -76,16 +148,15 @@ func (w *world) init(lo, hi uint64) {
 // A daemon is a Session with its own clock.
 type daemon struct {
 	*cas.Session
-	w      *world
-	driver *memcas.Driver
-	wrong  int64 // of its id clock, ms
-	owner  string
+	w     *world
+	wrong int64 // of its id clock, ms
+	owner string
 }
 
 func (w *world) daemon(owner string, lo, hi uint64) *daemon {
-	d := &daemon{w: w, owner: owner, driver: &memcas.Driver{Server: w.server}}
+	d := &daemon{w: w, owner: owner}
 	d.Session = &cas.Session{
-		Driver: d.driver, Addr: owner + ":11212", Path: "/pool/",
+		Driver: &memcas.Driver{Server: w.server}, Addr: owner + ":11212", Path: "/pool/",
 		Rules: pool.Rules{W: time.Duration(watch) * time.Millisecond, MaxSkew: skew},
 		Pool:  pool.Meta{Fingerprint: "t41-w10", Lease: lease, Epsilon: epsilon, Min: lo, Max: hi},
 		Now: func() pool.Moment {
