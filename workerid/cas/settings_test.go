@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 		{"keeper://h/a%00b", nil, []string{"a control character"}},
 		{"keeper://h/a%FFb", nil, []string{"a control character"}},
 		{"keeper://h/" + long, nil, []string{"longer than 64 bytes"}},
-		{"keeper://h/own/x", nil, []string{"/own is the store's own"}},
+		{"keeper://h/own", nil, []string{"/own is the store's own"}},
 		{"keeper://h?ns=own", nil, []string{"/own is the store's own"}},
 		{"keeper://h?ns=", nil, []string{"?ns= is empty"}},
 		{"keeper://h?ns=a/b", nil, []string{"a slash"}},
