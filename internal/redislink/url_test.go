@@ -61,6 +61,9 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%q: the error tells the password: %v", bad, err)
 		}
 	}
+	if _, err := Parse("redis://:p@h", "file", "yaraus"); err == nil {
+		t.Error("two passwords were accepted")
+	}
 }
 
 func TestErrorsNameTheServersWithoutSecrets(t *testing.T) {

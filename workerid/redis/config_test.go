@@ -24,6 +24,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, change := range []func(*Config){
 		func(c *Config) { c.URL = "" },
+		func(c *Config) { c.PasswordFile = "missing" },
 		func(c *Config) { c.Min = 2000 },
 		func(c *Config) {
 			c.Max = 1 << 16

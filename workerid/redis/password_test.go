@@ -2,14 +2,10 @@ package redis
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 func writePassword(t *testing.T, path, text string, mode os.FileMode) {
@@ -70,49 +66,5 @@ func TestPasswordFile(t *testing.T) {
 				t.Errorf("%+v, %v", all, err)
 			}
 		})
-	}
-}
-
-// Redis's answer to a wrong password, and whatever is wrong with the file, is told without what is
-// in it.
-func TestPasswordFileThatIsNotRight(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "password")
-	c := Config{URL: "redis://h", Terms: workerid.Terms{Layout: "l", Min: 1, Max: 3}, Options: Options{PasswordFile: file}}
-	for _, x := range []struct {
-		text string
-		mode os.FileMode
-		url  string
-		want string
-	}{
-		{"hush\n", 0o640, "redis://h",
-			"PasswordFile: " + file + ": mode 0640 lets others use the secret in it: chmod 600 it"},
-		{"hush\n", 0o604, "redis://h",
-			"PasswordFile: " + file + ": mode 0604 lets others use the secret in it: chmod 600 it"},
-		{"", 0o600, "redis://h", "PasswordFile: " + file + ": no password is in it"},
-		{"\r\n", 0o600, "redis://h", "PasswordFile: " + file + ": no password is in it"},
-		{strings.Repeat("x", 4097), 0o600, "redis://h", "PasswordFile: " + file + ": larger than 4096 bytes"},
-		{strings.Repeat("x", 5000), 0o600, "redis://h", "PasswordFile: " + file + ": larger than 4098 bytes"},
-		{"hush\n", 0o600, "redis://:other@h", "PasswordFile: there is a password in the URL too: one of the two is allowed"},
-		{"hush\n", 0o600, "redis://u:other@h", "PasswordFile: there is a password in the URL too: one of the two is allowed"},
-		{strings.Repeat("x", 4096) + "\r\n", 0o600, "redis://u@h", ""},
-		{"hush", 0o600, "rediscluster://a,b", ""},
-		{"hush", 0o400, "redis+sentinel://a,b/main?sentinel_password=other", ""},
-	} {
-		os.Remove(file)
-		writePassword(t, file, x.text, x.mode)
-		c.URL = x.url
-		_, err := Open(c)
-		if got := fmt.Sprint(err); x.want == "" && err != nil || x.want != "" && got != x.want {
-			t.Errorf("%.20q, mode %#o, %s: %v", x.text, x.mode, x.url, got)
-		}
-	}
-	os.Remove(file)
-	if _, err := Open(c); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-	c.PasswordFile = filepath.Dir(file)
-	if _, err := Open(c); err == nil || !strings.Contains(err.Error(), "no regular file") {
-		t.Error(err)
 	}
 }
