@@ -45,7 +45,6 @@ type world struct {
 
 	clock *atomic.Int64
 	ahead atomic.Int64 // ms of Redis's clock before the daemons'
-	real  bool         // everybody has the real clock instead
 
 	mu      sync.Mutex
 	windows map[uint64][]window
@@ -96,12 +95,7 @@ func worldOf(t *testing.T, s *redistest.Server) *world {
 	return w
 }
 
-func (w *world) now() int64 {
-	if w.real {
-		return time.Now().UnixMilli()
-	}
-	return w.clock.Load()
-}
+func (w *world) now() int64 { return w.clock.Load() }
 
 func (w *world) advance(ms int64) { w.clock.Add(ms) }
 
@@ -112,9 +106,6 @@ func (w *world) key(name string) string { return w.namespace + ":" + name }
 
 // fake makes a wire's scripts see the world's clock.
 func (w *world) fake(wire *wire) {
-	if w.real {
-		return
-	}
 	wire.prepare = func(text string, args []string) (string, []string) {
 		return fakeTime + text, append(args, strconv.FormatInt(w.redisNow(), 10))
 	}
@@ -241,10 +232,7 @@ func (d *daemon) tryAcquire(timeout time.Duration) error {
 
 // try makes a call within a time. If that is redislink.Patience, the call is meant to be answered.
 func (d *daemon) try(timeout time.Duration, call func(context.Context) error) error {
-	meant := func(err error) bool {
-		skewed := d.real && errors.Is(err, workerid.ErrSkew) // an answer so late that it does not tell the time
-		return timeout == redislink.Patience && (late(err) || skewed)
-	}
+	meant := func(err error) bool { return timeout == redislink.Patience && late(err) }
 	return again(meant, func() error {
 		ctx, cancel := within(timeout)
 		defer cancel()
