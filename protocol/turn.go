@@ -15,6 +15,7 @@ type Turn struct {
 	singles int32  // number of ids requested one at a time
 	// Remote says what happens to requests for ids that another server issues.
 	Remote Remote
+	Enough bool   // a request took so long that Feed ends with ErrEnough, however short its reply is
 	kept   uint32 // if not 0, the moment of the present request; see Keep
 	moment int64  // of all other requests, see id.Punctual; 0 = no request has asked for it
 }
@@ -45,6 +46,14 @@ func (t *Turn) Count(to *Counters) {
 		c := bits.TrailingZeros32(m)
 		to.n[c].Add(uint64(t.n[c]))
 	}
+}
+
+// Ended returns what Feed does after an error, or after none.
+func (t *Turn) Ended(err error) error {
+	if err == nil && t.Enough {
+		return ErrEnough
+	}
+	return err
 }
 
 // Say appends s to the reply.

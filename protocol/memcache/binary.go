@@ -223,6 +223,7 @@ func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 	case "reset", "conns", "sizes", "detail on", "detail off", "detail dump":
 	default:
 		if exists {
+			t.Enough = true
 			t.Out, exists = frameStats(s.config.Handler, h, group, t.Out)
 		}
 	}

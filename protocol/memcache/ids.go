@@ -15,7 +15,7 @@ import (
 // maxIDs is the most ids that one ids command gets.
 const maxIDs = 10_000
 
-// enoughIDs is how many ids one Feed issues before an ids line ends it with protocol.ErrEnough. Their
+// enoughIDs is how many ids one Feed issues before an ids line ends it. Their
 // replies are so short that ReplyChunk would be millions of ids, and seconds in which a source that is
 // out of ids sleeps until the next tick, again and again, while other connections wait.
 const enoughIDs = maxIDs
@@ -66,7 +66,7 @@ func (s *Session) moreRuns(t *turn, in []byte) (int, error) {
 
 // runs issues n ids for a key; none means id. It ends the reply once it has issued them or is refused.
 // It stops after id.ErrWait and when its reply has about protocol.ReplyChunk bytes. Then missing is how
-// many ids are still to be issued. Once none is, the error may be protocol.ErrEnough.
+// many ids are still to be issued.
 func (s *Session) runs(t *turn, key []byte, n int, bulk bool) (missing int, err error) {
 	if len(key) == 0 {
 		key = defaultKey
@@ -102,9 +102,7 @@ func (s *Session) runs(t *turn, key []byte, n int, bulk bool) (missing int, err 
 		return n, nil
 	}
 	t.Say("END\r\n")
-	if t.Counted(protocol.IDs) >= enoughIDs {
-		return 0, protocol.ErrEnough
-	}
+	t.Enough = t.Counted(protocol.IDs) >= enoughIDs
 	return 0, nil
 }
 

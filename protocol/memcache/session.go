@@ -81,7 +81,7 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 	if s.scanned >= protocol.Kept && len(in) > 0 {
 		n, err = s.resume(&t, in)
 	}
-	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
+	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil && !t.Enough {
 		var k int
 		if s.state == line { // the most common case
 			k, err = s.line(&t, in[n:])
@@ -97,7 +97,7 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 		s.scanned = t.Keep()
 	}
 	t.Count(s.config.Counters)
-	return n, t.Out, err
+	return n, t.Out, t.Ended(err)
 }
 
 // resume goes on with the request that waited at a moment.

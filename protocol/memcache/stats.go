@@ -22,6 +22,7 @@ func (s *Session) stats(t *turn, rest []byte) {
 	case "conns", "sizes": // they exist, and are empty
 	default:
 		if exists {
+			t.Enough = true
 			t.Out, exists = textStats(s.config.Handler, group, t.Out)
 		}
 	}

@@ -186,6 +186,7 @@ func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
 		return unlessWaiting(n, s.auth(t, a))
 	default:
 		begin := len(t.Out)
+		t.Enough = e.slow
 		s.reply(t, e, a)
 		if len(t.Out)-begin > protocol.ReplyChunk && e.name != "info" {
 			t.Out = t.Out[:begin]

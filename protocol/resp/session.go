@@ -96,8 +96,8 @@ type turn struct{ protocol.Turn }
 // bytes. n = 0 with nothing appended means that Feed needs more input: call it with the same bytes
 // and more behind them. After any other result the caller may call it again with the rest.
 //
-// There are two errors. ErrClose means: send the reply, then close. id.ErrWait means: send the
-// reply, and call Feed again with the rest once the source may have an id.
+// The error is ErrClose, id.ErrWait or protocol.ErrEnough. ErrClose means: send the reply, then close.
+// id.ErrWait means: send the reply, and call Feed again with the rest once the source may have an id.
 //
 // While it waits for more input, it leaves at most 2*maxCommand bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
@@ -108,7 +108,7 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 		t.Recall(c.kept)
 		c.kept = 0
 	}
-	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
+	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil && !t.Enough {
 		queued, begin, k := s.queued, len(t.Out), 0
 		k, err = s.step(&t, in[n:])
 		progress := k > 0 || s.queued != queued
@@ -127,7 +127,7 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 		s.about().kept = t.Keep()
 	}
 	t.Count(s.config.Counters)
-	return n, t.Out, err
+	return n, t.Out, t.Ended(err)
 }
 
 // step consumes or queues one command, or consumes a part of one that can be answered by itself.

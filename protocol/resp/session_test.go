@@ -427,6 +427,25 @@ func TestALoginChoosesTheHandler(t *testing.T) {
 }
 
 // What CLIENT REPLY SKIP silences is a whole command, also one that is answered in pieces.
+// After what takes long other connections have their turn, however short its reply is, or none.
+func TestASlowCommandEndsTheTurn(t *testing.T) {
+	for _, c := range []struct{ in, first string }{
+		{"INFO x\nINFO x\nPING\n", "INFO x\n"},
+		{"PING\nCONFIG GET save\nPING\n", "PING\nCONFIG GET save\n"},
+		{"COMMAND INFO get\nPING\n", "COMMAND INFO get\n"},
+		{"CLUSTER KEYSLOT a\nPING\n", "CLUSTER KEYSLOT a\n"},
+		{"CLIENT REPLY OFF\nCOMMAND\nPING\n", "CLIENT REPLY OFF\nCOMMAND\n"},
+		{"MULTI\nINFO x\nINFO x\nEXEC\n", "MULTI\nINFO x\n"},
+		{"PING\nCLIENT ID\nGET a\nTIME\n", "PING\nCLIENT ID\nGET a\nTIME\n"},
+	} {
+		s := newSession(newFake())
+		n, _, err := s.Feed(1, []byte(c.in), nil)
+		if c.in[:n] != c.first || (err == protocol.ErrEnough) != (c.first != c.in) {
+			t.Errorf("%q: %v after %q", c.in, err, c.in[:n])
+		}
+	}
+}
+
 func TestAPieceIsNotACommand(t *testing.T) {
 	in := bytes.Join([][]byte{frame("CLIENT", "REPLY", "SKIP"),
 		frame(append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 9000))...)...), frame("GET", "id")}, nil)

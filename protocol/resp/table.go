@@ -15,6 +15,7 @@ type entry struct {
 	arity   int
 	kind    protocol.Counter
 	open    bool // allowed before the client has authenticated
+	slow    bool // takes far longer than a GET, even where the reply is short
 	flags   string
 	// Its keys are arguments first, first+step, ..., last; negative: counted from the end; 0 = none.
 	first, last, step int
@@ -76,8 +77,10 @@ func readTables() (list []*entry, all map[string]*entry) {
 			continue
 		}
 		flags := strings.ReplaceAll(strings.Trim(f[2], "-"), ",", " ")
-		add(f[0], &entry{group: f[1], flags: flags, open: strings.Contains(flags, "no_auth"),
-			summary: strings.Join(f[3:], " ")})
+		add(f[0], &entry{
+			group: f[1], flags: flags, open: strings.Contains(flags, "no_auth"), summary: strings.Join(f[3:], " "),
+			slow: !strings.Contains(flags, "fast") && !strings.HasPrefix(f[0], "client|") && f[0] != "acl|whoami:2",
+		})
 	}
 	for head := range strings.FieldsSeq(written) {
 		add(head, &entry{refused: true, flags: "write", first: 1, last: 1, step: 1,

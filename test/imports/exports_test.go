@@ -39,6 +39,7 @@ var doors = []struct{ from, names, reason string }{
 	{"counter/leader", "Err*", "callers tell errors apart"},
 	{"counter/leader", "All", "the group that means all of them"},
 	{"counter/ledger", "Preparer Locker Admitter Settler Noter", "hooks: a driver that has the method is called"},
+	{"protocol", "ErrEnough", "what Feed returns; engines know it by its method"},
 	{"workerid", "SettingErrors", "the way into the errors of Validate"},
 	{"workerid", "NewOwner", "the contract of stores: what a Request's Owner is"},
 	{"workerid", "OK", "the contract of stores: the result that Counts has beside errors"},
