@@ -21,8 +21,8 @@ type metricPart struct {
 var metricParts = []metricPart{
 	{title: "Ids and the daemon"},
 	{title: "Latency", prefixes: []string{"request_duration"}, text: `The time runs from reading a request's last byte to handing its answer to the kernel. All requests of one read, also pipelined
-ones, count as one. The daemon measures a random sixteenth of the turns of a loop, and every turn of a loop that does little; ` + "`_count`" + ` is exact, and quantiles
-over a minute come close. A request that waits (for a block of a sequence, a leader, the comparison of a password) counts from when it began to wait.
+ones, count as one. The daemon measures a random sixteenth of the turns of a loop, and every turn of a loop that does little; ` + "`_count`" + ` is exact but
+for the last few, and quantiles over a minute come close. A request that waits (for a block of a sequence, a leader, the comparison of a password) counts from when it began to wait.
 UDP, HTTP and gRPC are not included.
 
 A Prometheus that scrapes native histograms gets buckets that are each 9 % wider than the one before, others the classic ones:
