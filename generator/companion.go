@@ -118,6 +118,9 @@ func (c *Companion) Next() int64 { return c.own.Next() }
 // Position is Snowflake.Position.
 func (c *Companion) Position() int64 { return c.own.Position() }
 
+// Used reports whether it has issued any id.
+func (c *Companion) Used() bool { return c.own.Used() }
+
 // End returns the last Unix ms of the last tick that lies wholly in the window.
 func (c *Companion) End() int64 {
 	l := &c.own.layout
