@@ -164,6 +164,15 @@ func metaLines() (ins []string) {
 		}
 		ins = append(ins, verb+"\r\n")
 	}
+	mistakes := []string{"v v", "z", "b", "Nx", "Fx", "Jx", "MX", "O" + strings.Repeat("o", 32)}
+	for _, verb := range []string{"mg", "md", "ma"} {
+		for _, first := range mistakes {
+			for _, second := range mistakes {
+				ins = append(ins, verb+" hell "+first+" "+second+"\r\n")
+			}
+		}
+		ins = append(ins, verb+" hell b Jx z"+strings.Repeat(" v", 17)+"\r\n")
+	}
 	return ins
 }
 

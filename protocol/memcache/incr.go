@@ -101,7 +101,7 @@ func (s *Session) metaArithmetic(t *turn, rest []byte) error {
 	t.Add(protocol.CmdIncr, 1)
 	m, complaint := parseMiss(rest)
 	a := parseArithmetic(&m)
-	if complaint == "" && a.mode != nil {
+	if (complaint == "" || complaint == errMetaOpaque) && a.mode != nil {
 		switch {
 		case len(a.mode) != 2:
 			complaint = errMissFlag

@@ -43,7 +43,9 @@ type meta struct {
 }
 
 // parseMeta parses the arguments of a meta command; skip is how many tokens stand between the key
-// and the flags. complaint says what is wrong, "" when nothing is.
+// and the flags. complaint says what is wrong, "" when nothing is. Of several mistakes it names the one
+// that memcached does: the first duplicate or unknown flag, else the last wrong token but F's, else F's,
+// else a long opaque.
 func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	m.key, m.flags, _ = cut(rest)
 	for range skip {
@@ -53,39 +55,32 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 		return m, errFormat
 	}
 	var seen [2]uint64 // one bit per letter
-	n := 0
+	n, ended := 0, false
 	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
 		letter := flag[0]
-		if n++; n > maxMetaFlags {
+		if n++; n > maxMetaFlags { // this error comes first
 			return m, errMetaFlags
 		}
-		if letter >= 127 || seen[letter/64]>>(letter%64)&1 != 0 {
-			complaint = errMetaDuplicate
-		} else {
-			complaint = checkFlag(letter, flag[1:])
+		if ended {
+			continue
 		}
-		if complaint != "" {
-			for flag, more, _ = cut(more); len(flag) > 0; flag, more, _ = cut(more) {
-				n++
-			}
-			if n > maxMetaFlags { // this error comes first
-				complaint = errMetaFlags
-			}
-			return m, complaint
+		wrong := errMetaDuplicate
+		if letter < 127 && seen[letter/64]>>(letter%64)&1 == 0 {
+			wrong = m.checkFlag(letter, flag[1:])
 		}
-		seen[letter/64] |= 1 << (letter % 64)
+		if wrong != "" && (complaint == "" || complaint == errMetaOpaque || wrong != errMetaOpaque && wrong != errFormat) {
+			complaint, ended = wrong, wrong == errMetaDuplicate || wrong == errMetaInvalid
+		}
+		seen[letter/64%2] |= 1 << (letter % 64)
 		m.value = m.value || letter == 'v'
 		m.base64 = m.base64 || letter == 'b'
 	}
-	if m.base64 && !isBase64(m.key) {
-		return m, errMetaKey
-	}
-	return m, ""
+	return m, complaint
 }
 
 // checkFlag accepts all flags of all meta commands, as memcached does. Each command decides what a
 // flag means.
-func checkFlag(letter byte, token []byte) (complaint string) {
+func (m *meta) checkFlag(letter byte, token []byte) (complaint string) {
 	ok := true
 	switch letter {
 	case 'N', 'T', 'R':
@@ -106,7 +101,10 @@ func checkFlag(letter byte, token []byte) (complaint string) {
 	case 'O':
 		ok = len(token) < maxOpaque
 		complaint = errMetaOpaque
-	case 'b', 'c', 'f', 'h', 'k', 'l', 'q', 's', 't', 'u', 'v', 'x', 'I', 'L', 'M', 'P':
+	case 'b':
+		ok = isBase64(m.key)
+		complaint = errMetaKey
+	case 'c', 'f', 'h', 'k', 'l', 'q', 's', 't', 'u', 'v', 'x', 'I', 'L', 'M', 'P':
 	default:
 		return errMetaInvalid
 	}
