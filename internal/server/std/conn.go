@@ -204,7 +204,7 @@ func (c *conn) send(out *output) bool {
 			c.late = c.group.frozen.Load()
 		}
 		c.group.Counters.BytesWritten.Add(uint64(n))
-		if n > 0 {
+		if n > 0 && c.raw == nil { // try has told when the socket took them
 			c.touch()
 		}
 		switch {

@@ -31,6 +31,7 @@ func (o *output) try(socket uintptr) bool {
 		switch {
 		case n > 0:
 			o.rest = o.rest[n:]
+			o.c.touch() // now, not when the write ends: that may be a time-out later
 		case err == syscall.EAGAIN:
 			if o.c.account(cap(o.buf)) {
 				return false
