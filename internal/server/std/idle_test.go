@@ -12,16 +12,24 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
-// A flood answers with more than a socket takes.
-type flood struct{}
+// A flood answers with more than a socket takes, after it has waited so many times.
+type flood struct{ waits int }
 
-func (flood) Feed(_ int64, in, out []byte) (n int, reply []byte, err error) {
+func (f *flood) Feed(_ int64, in, out []byte) (n int, reply []byte, err error) {
+	if f.waits--; f.waits >= 0 {
+		return 0, out, noAnswerYet{}
+	}
 	return len(in), append(out, make([]byte, 4<<20)...), nil
 }
 
 // TestDeafClientHasOneTimeout: a client that reads nothing is closed one time-out after its socket took the last bytes,
 // not after the write that was blocked since then has been woken.
 func TestDeafClientHasOneTimeout(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { testDeafClient(t, &flood{}) })
+	t.Run("parked", func(t *testing.T) { testDeafClient(t, &flood{waits: 3}) })
+}
+
+func testDeafClient(t *testing.T, s server.Session) {
 	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +52,7 @@ func TestDeafClientHasOneTimeout(t *testing.T) {
 	tick, done := make(chan time.Time), make(chan struct{})
 	defer close(done)
 	go g.sweepIdle(tick, done)
-	g.start(served, &server.Port{Open: func(int, *latency.Asked) server.Session { return flood{} }}, 0)
+	g.start(served, &server.Port{Open: func(int, *latency.Asked) server.Session { return s }}, 0)
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +72,7 @@ func TestDeafClientHasOneTimeout(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(time.Minute):
-		t.Error("the client has another time-out")
-		client.Close()
-		<-closed
+		t.Fatal("the client has another time-out")
 	}
 	if n := e.Counters.IdleClosed.Load(); n != 1 {
 		t.Errorf("%d connections closed for being idle, want 1", n)

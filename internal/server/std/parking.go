@@ -71,9 +71,7 @@ func (e *Engine) Wake() {
 func (c *conn) park() (ok bool, err error) {
 	g := c.group
 	g.lot.parked.Add(1)
-	c.parked.Store(true)
 	defer func() {
-		c.parked.Store(false)
 		c.waits = 0
 		c.latency.Waits()
 		g.lot.parked.Add(-1)
@@ -99,7 +97,10 @@ func (c *conn) park() (ok bool, err error) {
 		default:
 			look = now + lookPause
 		}
+		c.parked.Store(true) // not while it is answered: a client that does not take the answer is idle
 		<-woken
+		c.touch() // however often it is woken between two sweeps
+		c.parked.Store(false)
 	}
 }
 
