@@ -257,7 +257,8 @@ func (u *ringLoop) endReply() {
 
 // settleSends checks for sends that the last enter could not complete, keeps what they left, and
 // makes room for the next replies. An enter carries out sends of this kind before it returns; only
-// sends that failed or fell short have a result.
+// sends that failed or fell short have a result. That enter also waits for the next turn, so a turn's
+// bytes are counted as written in the next one; to know sooner would cost each turn another system call.
 func (u *ringLoop) settleSends() {
 	for ready := u.ring.ready(); u.scanned != ready; u.scanned++ {
 		if r := u.ring.at(u.scanned); r.tag&tagKind == tagSend {
