@@ -78,7 +78,7 @@ func Start(t testing.TB, options ...Option) (address string) {
 	for _, change := range options {
 		change(&s)
 	}
-	d, err := daemon.New(s.config(t))
+	d, err := daemon.New(context.Background(), s.config(t))
 	if err != nil {
 		t.Fatalf("katsubushitest: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,6 +201,35 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 		<-p.Ended()
 		if p.ProcessState.ExitCode() != exitOK {
 			t.Errorf("%v: exit code %d", signal, p.ProcessState.ExitCode())
+		}
+	}
+}
+
+// TestProcessTakesSignalsWhileItStarts: a counter store that is silent makes that long.
+func TestProcessTakesSignalsWhileItStarts(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := launch(t, "-worker-id", "1", "-counters", "postgres://u@"+silent.Addr().String()+"/x?sslmode=disable")
+		c, err := silent.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Signal(t, syscall.SIGHUP)
+		p.Signal(t, syscall.SIGHUP)
+		if signal != syscall.SIGHUP {
+			if code := p.end(t, signal); code != exitOK || p.Entry("stopping") == nil || p.Entry("listening") != nil {
+				t.Errorf("%v: exit code %d", signal, code)
+			}
+		}
+		silent.Close()
+		c.Close()
+		if signal == syscall.SIGHUP {
+			p.WaitListening(t)
+			p.Says(t, "nothing to reload")
 		}
 	}
 }

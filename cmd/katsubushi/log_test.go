@@ -39,7 +39,7 @@ func TestASecondSignalDoesNotWaitForTheLog(t *testing.T) {
 			signals, stop := make(chan os.Signal), make(chan struct{})
 			defer close(signals)
 			code, stopped := -1, false
-			go handleSignals(signals, func() {}, log, func() { close(stop) }, func() { last.atOnce(func(c int) { code = c }) })
+			go handleSignals(signals, log, func() { close(stop) }, func() { last.atOnce(func(c int) { code = c }) })
 			signals <- syscall.SIGTERM
 			<-stop
 			go func() {

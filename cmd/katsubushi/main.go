@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
@@ -66,11 +68,53 @@ func (c *call) settled(said io.Writer) (code int, ok bool) {
 	return exitOK, true
 }
 
+// startLimit is how long a start that was told to stop may take to close what it has opened.
+const startLimit = time.Second
+
+// begun is what a start came to. d is nil if the process ends, with code.
+type begun struct {
+	d    *daemon.Daemon
+	last ending
+	code int
+}
+
+// signals are those that the daemon takes. One to reload waits until the daemon runs.
+type signals struct{ reload, stop chan os.Signal }
+
+// serve is the daemon. It takes signals from the beginning: a start may wait for a store, or for ever for a file.
 func serve(c *call) int {
+	taken := signals{make(chan os.Signal, 1), make(chan os.Signal, 4)}
+	signal.Notify(taken.reload, syscall.SIGHUP)
+	signal.Notify(taken.stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ready := make(chan begun, 1)
+	go func() { ready <- c.begin(ctx) }()
+	var late <-chan time.Time
+	for {
+		select {
+		case b := <-ready:
+			if b.d == nil {
+				signal.Stop(taken.stop) // the process may be that of a test
+				return b.code
+			}
+			return c.runUntilSignal(ctx, b, taken)
+		case s := <-taken.stop:
+			slog.Info("stopping", "signal", s.String()) // to c.Log, once there is one
+			cancel()
+			late = cmp.Or(late, time.After(startLimit))
+		case <-late:
+			return exitOK
+		}
+	}
+}
+
+// begin reads the settings, and opens everything. If ctx ends meanwhile, that is no failure.
+func (c *call) begin(ctx context.Context) (b begun) {
 	origin, err := upgrade.FromEnvironment()
 	if err != nil {
 		fmt.Fprintln(errorsTo(c.stderr), err)
-		return exitUsage
+		return begun{code: exitUsage}
 	}
 	said := errorsTo(c.stderr)
 	var problems strings.Builder
@@ -81,31 +125,37 @@ func serve(c *call) int {
 		if origin != nil {
 			handover.Refuse(origin, errors.New(strings.TrimSpace(problems.String())))
 		}
-		return code
+		return begun{code: code}
 	}
 	if err := inherit(c.parsed, origin); err != nil {
 		fmt.Fprintln(errorsTo(c.stderr), err)
 		if origin != nil {
 			handover.Refuse(origin, err)
 		}
-		return exitUsage
+		return begun{code: exitUsage}
 	}
 	log, queue := openLog(c.stderr, c.options)
-	last := ending{queue, make(chan struct{}, 1)}
-	defer last.inOrder()
+	b.last = ending{queue, make(chan struct{}, 1)}
 	c.Log, c.LogDropped = log, queue.Dropped
-	d, err := c.newDaemon()
-	if err != nil {
-		log.Log(context.Background(), levelFatal, "cannot start", "error", err)
-		if origin != nil {
-			handover.Refuse(origin, err)
-		}
-		if contradicts(err) {
-			return exitUsage
-		}
-		return exitFailure
+	if b.d, err = c.newDaemon(ctx); err == nil {
+		return b
 	}
-	return c.runUntilSignal(d, last)
+	defer b.last.inOrder()
+	switch {
+	case contradicts(err):
+		b.code = exitUsage
+	case ctx.Err() != nil:
+		log.Info("stopped")
+	default:
+		b.code = exitFailure
+	}
+	if b.code != exitOK {
+		log.Log(ctx, levelFatal, "cannot start", "error", err)
+	}
+	if origin != nil {
+		handover.Refuse(origin, err)
+	}
+	return b
 }
 
 // contradicts reports whether an error says that a definition is not what the counter store has.
@@ -115,7 +165,7 @@ func contradicts(err error) bool {
 }
 
 // newDaemon returns a daemon that listens.
-func (c *call) newDaemon() (*daemon.Daemon, error) {
+func (c *call) newDaemon(ctx context.Context) (*daemon.Daemon, error) {
 	c.Version = version
 	c.ComparePasswords = passwordComparer()
 	// systemd's RuntimeDirectory=, of which there may be several
@@ -124,28 +174,35 @@ func (c *call) newDaemon() (*daemon.Daemon, error) {
 		c.Log.Warn(note)
 	}
 	c.Busy = sync.OnceFunc(growHeap)
-	return daemon.New(c.Config)
+	return daemon.New(ctx, c.Config)
 }
 
 // runUntilSignal serves until a signal or an error ends the daemon.
-func (c *call) runUntilSignal(d *daemon.Daemon, last ending) int {
-	ctx, cancel := context.WithCancel(context.Background())
+func (c *call) runUntilSignal(ctx context.Context, b begun, taken signals) int {
+	defer b.last.inOrder()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	signals := make(chan os.Signal, 4)
-	// before the log can say that the daemon listens
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	d := b.d
 	manager := newSupervisor(c.Log)
-	reload := func() {
-		defer manager.reloading()()
-		d.Reload()
-	}
+	go func() { // one after the other, and apart: reading a file may take for ever
+		for range taken.reload {
+			done := func() {}
+			select {
+			case <-d.Serving(): // or else the end of the reload would be READY
+				done = manager.reloading()
+			default:
+			}
+			d.Reload()
+			done()
+		}
+	}()
 	stop := func() {
 		manager.stopping()
 		cancel()
 	}
-	go handleSignals(signals, reload, c.Log, stop, func() {
+	go handleSignals(taken.stop, c.Log, stop, func() {
 		d.Abandon()
-		last.atOnce(os.Exit)
+		b.last.atOnce(os.Exit)
 	})
 	u := upgrader{d: d, log: c.Log, manager: manager, where: c.sayWhere}
 	defer u.serve()()
@@ -165,24 +222,11 @@ func (c *call) runUntilSignal(d *daemon.Daemon, last ending) int {
 	return exitOK
 }
 
-// handleSignals stops the daemon in order at the first INT, TERM or QUIT, and exits at the second. HUP
-// does not stop it.
-func handleSignals(signals <-chan os.Signal, reload func(), log *slog.Logger, stop, exit func()) {
-	due := make(chan struct{}, 1)
-	defer close(due)
-	go func() {
-		for range due { // one after the other, and apart: reading a file may take for ever
-			reload()
-		}
-	}()
+// handleSignals stops the daemon in order at the first INT, TERM or QUIT, and exits at the second.
+func handleSignals(signals <-chan os.Signal, log *slog.Logger, stop, exit func()) {
 	stopping := false
 	for s := range signals {
 		switch {
-		case s == syscall.SIGHUP:
-			select {
-			case due <- struct{}{}:
-			default: // one that will begin anyway
-			}
 		case stopping:
 			log.Warn("second signal: exiting at once", "signal", s.String())
 			exit()

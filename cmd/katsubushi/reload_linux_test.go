@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestProcessAReloadThatHangsDoesNotKeepItFromStopping: files of secrets may be pipes, or on a
+// TestProcessAReloadThatHangsDoesNotKeepItFromStopping: nor does a start. Files of secrets may be pipes, or on a
 // server that is down.
 func TestProcessAReloadThatHangsDoesNotKeepItFromStopping(t *testing.T) {
 	t.Parallel()
@@ -16,8 +16,17 @@ func TestProcessAReloadThatHangsDoesNotKeepItFromStopping(t *testing.T) {
 	if err := syscall.Mkfifo(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	starting := launch(t, "-worker-id", "1", "-auth-file", file)
+	writer, err := os.OpenFile(file, os.O_WRONLY, 0) // when it is opened to be read
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := starting.end(t, syscall.SIGTERM); code != exitOK {
+		t.Errorf("a start: exit code %d", code)
+	}
+	writer.Close()
 	p := launch(t, "-worker-id", "1", "-auth-file", file)
-	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil { // when it is opened to be read
+	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.WaitListening(t)

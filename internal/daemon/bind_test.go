@@ -61,7 +61,7 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 				port = tcp.Port
 			}
 			test.set(&c, port)
-			d, err := New(c)
+			d, err := New(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}

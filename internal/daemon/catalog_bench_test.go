@@ -14,7 +14,7 @@ import (
 func feeder(tb testing.TB, change func(*Config)) (*Daemon, *memcache.Session) {
 	c := testConfig()
 	change(&c)
-	d, err := New(c)
+	d, err := New(tb.Context(), c)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (w *wakened) Wake() { w.n++ }
 
 // TestTheEngineIsWoken: by names that have ids again.
 func TestTheEngineIsWoken(t *testing.T) {
-	d, err := New(testConfig())
+	d, err := New(t.Context(), testConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestValidateReadsNoFile(t *testing.T) {
 		t.Errorf("ReadSecrets blames %q", got)
 	}
 	c.MaxRunAhead = time.Hour
-	if _, err := New(c); fields(err) != "MaxRunAhead TLSCert TLSKey AuthFile " {
+	if _, err := New(t.Context(), c); fields(err) != "MaxRunAhead TLSCert TLSKey AuthFile " {
 		t.Errorf("New blames %q", fields(err))
 	}
 	if err := os.WriteFile(c.AuthFile, []byte("ann:secret\n"), 0o600); err != nil {

@@ -6,6 +6,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,9 +49,8 @@ type Daemon struct {
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
 // serves nothing before Run. An error means that the daemon cannot start: an invalid setting (see
-// Config.Validate), an address still in use after sockets.Patience, or a state file that must not be
-// used.
-func New(c Config) (*Daemon, error) {
+// Config.Validate), an address still in use after sockets.Patience, a state file that must not be used; or ctx ended.
+func New(ctx context.Context, c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
 	}
@@ -85,8 +85,9 @@ func New(c Config) (*Daemon, error) {
 	if c.Inherited.Succeeds() {
 		bind = func() error { return nil }
 	}
-	for _, prepare := range []func() error{bind, d.windows.Open, d.names.Open, d.openUsers} {
-		if err := prepare(); err != nil {
+	open := func() error { return d.names.Open(ctx) }
+	for _, prepare := range []func() error{bind, d.windows.Open, open, d.openUsers} {
+		if err := cmp.Or(prepare(), ctx.Err()); err != nil {
 			d.end(true)
 			return nil, err
 		}

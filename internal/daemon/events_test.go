@@ -69,7 +69,7 @@ func TestEventsSurviveBadClients(t *testing.T) {
 	address := make(chan string, 1)
 	c.Log = slog.New(listening{log, address})
 	c.AuthFile, c.MaxConnections = auth, 2
-	d, err := New(c)
+	d, err := New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

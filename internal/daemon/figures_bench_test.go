@@ -16,7 +16,7 @@ import (
 func BenchmarkFigures(b *testing.B) {
 	c := testConfig()
 	c.StateDir, c.AnyDisk, c.Counters.Dir = b.TempDir(), true, filepath.Join(b.TempDir(), "counters")
-	d, err := New(c)
+	d, err := New(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}

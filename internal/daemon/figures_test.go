@@ -114,7 +114,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	if err := os.WriteFile(auth, []byte("katsu:bushi\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := New(Config{
+	d, err := New(t.Context(), Config{
 		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
 		Store: stores.Settings{
 			URL:   "redis://127.0.0.1:1/?ns=figures",

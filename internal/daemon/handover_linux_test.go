@@ -59,7 +59,7 @@ func succeed(how, file string) error {
 		if c.Inherited, err = handover.Introduce(origin); err != nil {
 			return err
 		}
-		d, err := New(c)
+		d, err := New(context.Background(), c)
 		if err != nil {
 			return err
 		}

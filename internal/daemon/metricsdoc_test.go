@@ -104,7 +104,7 @@ func expositions(t *testing.T) (all [][]string, notes map[string]note) {
 			c.Store.URL, c.WorkerIDs, c.Lanes, c.StateDir = url, nil, 1, ""
 			c.Store.Min, c.Store.Max, c.Store.Lease, c.Store.MaxSkew = 1, 9, time.Minute, 2*time.Second
 		}
-		d, err := New(c)
+		d, err := New(t.Context(), c)
 		if err != nil {
 			t.Fatal(url, err)
 		}

@@ -37,7 +37,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 			c.StateDir, c.Port, c.HTTPPort = t.TempDir(), port, redistest.FreePort(t)
 			c.Definitions, c.Counters.Dir = "orders sequence", t.TempDir()
 			start := func(c Config) error {
-				d, err := New(c)
+				d, err := New(t.Context(), c)
 				if err == nil {
 					d.end(false)
 				}

@@ -57,7 +57,7 @@ func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 	c := testConfig()
 	c.Log = slog.New(l)
 	change(&c)
-	d, err := New(c)
+	d, err := New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func TestStoreFigures(t *testing.T) {
 				c.Store.URL, c.WorkerIDs, c.Lanes, c.StateDir = s.url, nil, 1, ""
 				c.Store.Min, c.Store.Max, c.Store.Lease, c.Store.MaxSkew = 1, 9, time.Minute, 2*time.Second
 			}
-			d, err := New(c)
+			d, err := New(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}

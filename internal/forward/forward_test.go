@@ -68,7 +68,7 @@ func start(t *testing.T, change func(*daemon.Config)) string {
 	if change != nil {
 		change(&c)
 	}
-	d, err := daemon.New(c)
+	d, err := daemon.New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package names
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,9 @@ import (
 
 // open makes what issues the ids of a definition. If that implements io.Closer, it is closed once no session can ask
 // it any more.
-func (n *Names) open(def kinds.Definition) (issuer.Kind, error) {
+func (n *Names) open(ctx context.Context, def kinds.Definition) (issuer.Kind, error) {
 	if def.Recorded() {
-		return n.openSequence(def)
+		return n.openSequence(ctx, def)
 	}
 	return n.given.Issuer.Kind(def)
 }
@@ -26,13 +27,13 @@ func (n *Names) open(def kinds.Definition) (issuer.Kind, error) {
 const openAtOnce = 16
 
 // declare opens new definitions and adds all of them to the catalogue, or none.
-func (n *Names) declare(list []kinds.Definition) error {
+func (n *Names) declare(ctx context.Context, list []kinds.Definition) error {
 	made := make([]issuer.Kind, len(list))
 	errs := make([]error, len(list))
 	var recorded sync.WaitGroup
 	room := make(chan struct{}, openAtOnce)
 	for i, def := range list {
-		open := func() { made[i], errs[i] = n.open(def) }
+		open := func() { made[i], errs[i] = n.open(ctx, def) }
 		if !def.Recorded() {
 			open()
 			continue
@@ -91,7 +92,7 @@ func (n *Names) Reload() error {
 	if all := len(served) + len(fresh); all > kinds.MaxNames {
 		return fmt.Errorf("%d names with those that are served already: %d allowed", all, kinds.MaxNames)
 	}
-	if err := n.declare(fresh); err != nil {
+	if err := n.declare(context.Background(), fresh); err != nil {
 		return err
 	}
 	for _, def := range all {

@@ -49,16 +49,17 @@ func New(c Config, g Given) *Names {
 	return n
 }
 
-// Open opens the store of sequences and declares all names that are defined. After an error only Stop may be called.
-func (n *Names) Open() error {
-	if err := n.openCounters(); err != nil {
+// Open opens the store of sequences and declares all names that are defined, unless ctx ends before. After an error
+// only Stop may be called.
+func (n *Names) Open(ctx context.Context) error {
+	if err := n.openCounters(ctx); err != nil {
 		return err
 	}
 	all, flags, inFile := n.c.definitions(n.c.text, nil)
 	if err := errors.Join(flags, inFile); err != nil {
 		return err
 	}
-	return n.declare(all)
+	return n.declare(ctx, all)
 }
 
 // Users returns the users in the store of sequences, or why it has none. Open has returned.

@@ -56,7 +56,7 @@ func room(t *testing.T, c Config, change ...func(*Names)) *Names {
 		f(n)
 	}
 	t.Cleanup(n.Stop)
-	if err := n.Open(); err != nil {
+	if err := n.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n.Start()
@@ -139,7 +139,7 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return n.declare(all[1:])
+			return n.declare(t.Context(), all[1:])
 		}
 		var lines, names []string
 		for i := range 100 {

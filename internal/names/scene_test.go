@@ -124,7 +124,7 @@ func (s *scene) daemon(who, store string, words ...string) error {
 	}
 	s.daemons[who] = n
 	s.t.Cleanup(func() { s.stop(who) })
-	if err := n.Open(); err != nil {
+	if err := n.Open(s.t.Context()); err != nil {
 		return err
 	}
 	n.Start()
@@ -460,7 +460,7 @@ func (s *scene) calls() script.Calls {
 			for _, line := range lines {
 				list = append(list, parse(s.t, line))
 			}
-			return said(of(who).declare(list))
+			return said(of(who).declare(s.t.Context(), list))
 		},
 		"next":    s.next,
 		"served":  s.served,

@@ -38,12 +38,15 @@ const defineTimeout = 30 * time.Second
 // openCounters opens the store of sequences and declares what is recorded there: a name that an operator
 // has created must not stand for the default kind. If no setting names the directory and worker ids are
 // recorded elsewhere, an unusable one is an error only for those who declare a sequence.
-func (n *Names) openCounters() error {
+func (n *Names) openCounters(ctx context.Context) error {
 	q := &n.sequences
 	if q.whyNot = n.c.checkSequence(kinds.Definition{}); q.whyNot != nil {
 		return nil
 	}
-	records, err := q.open(n)
+	records, err := q.open(ctx, n)
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
 	if errors.Is(err, counter.ErrUnavailable) {
 		if n.given.Succeeds { // the other has blocks at hand, and knows the names
 			return fmt.Errorf("the counter store does not answer: %w", err)
@@ -163,7 +166,7 @@ func hasRoom(served map[string]kinds.Definition, def kinds.Definition) error {
 }
 
 // openSequence records a sequence, unless it is recorded already, and makes what issues its values.
-func (n *Names) openSequence(def kinds.Definition) (issuer.Kind, error) {
+func (n *Names) openSequence(ctx context.Context, def kinds.Definition) (issuer.Kind, error) {
 	q := &n.sequences
 	if q.store == nil {
 		return nil, q.whyNot
@@ -171,7 +174,7 @@ func (n *Names) openSequence(def kinds.Definition) (issuer.Kind, error) {
 	if q.later.waits() {
 		return n.openLater(def, nil)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
+	ctx, cancel := context.WithTimeout(ctx, defineTimeout)
 	defer cancel()
 	r, err := q.store.Define(ctx, def.Definition)
 	switch {
@@ -254,12 +257,12 @@ func (k kept) Close() error {
 }
 
 // open opens the store and reads what is recorded there.
-func (q *sequences) open(n *Names) ([]counter.Record, error) {
+func (q *sequences) open(ctx context.Context, n *Names) ([]counter.Record, error) {
 	store, err := n.openStore()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
+	ctx, cancel := context.WithTimeout(ctx, defineTimeout)
 	defer cancel()
 	records, err := store.List(ctx)
 	if err != nil && !errors.Is(err, counter.ErrUnavailable) {

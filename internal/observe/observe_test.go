@@ -56,7 +56,7 @@ func watching(t *testing.T, generators string, change func(*Config)) *Observer {
 	n := names.New(names.Config{Definitions: generators, Own: names.Lanes{
 		Layout: c.Windows.Layout, RunAhead: c.Windows.MaxRunAhead, MaxWorker: 7,
 	}}, names.Given{Log: log, Issuer: w.Issuer, Now: w.Clock.Now, Wake: func() {}})
-	if err := n.Open(); err != nil {
+	if err := n.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f, err := front.New(*c.Front, front.Given{Version: c.Version, Log: log, Noise: log, Now: w.Clock.Now,
