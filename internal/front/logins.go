@@ -40,7 +40,7 @@ func newLogins(c *Config, log, noise *slog.Logger, wake func()) *logins {
 	}
 	l := &logins{limit: loginlimit.New(noise), log: log}
 	l.verifier = users.NewVerifier(&l.directory, wake)
-	l.verifier.Beside = c.ComparePasswords
+	l.verifier.Limit, l.verifier.Beside = l.limit, c.ComparePasswords
 	if read := c.secrets.users; read != nil {
 		l.store, l.since = read.from, read.since
 		l.directory.Replace(read.list)
@@ -138,9 +138,6 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 		a, w.comparison, err = l.verifier.Result(w.comparison, from, user, password)
 	case w.full != nil && l.verifier.Full(w.full):
 		err = users.ErrBusy
-	case l.limit.Refuses(from):
-		w.until = time.Now().Add(loginlimit.Pause)
-		return nil, id.ErrWait
 	default:
 		a, w.comparison, err = l.verifier.Begin(from, user, password)
 	}
@@ -154,6 +151,10 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 	}
 	w.full, w.room = nil, time.Time{}
 	switch {
+	case err == users.ErrRefused:
+		l.limit.Failed(from, true)
+		w.until = time.Now().Add(loginlimit.Pause)
+		return nil, id.ErrWait
 	case err == users.ErrBusy:
 		l.busy.Add(1)
 		return nil, err
@@ -162,7 +163,7 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 	case w.comparison != nil:
 		return nil, id.ErrWait
 	case a == nil:
-		l.limit.Charge(from, user, password)
+		l.limit.Failed(from, false)
 	}
 	return a, nil
 }
@@ -170,9 +171,6 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 // login decides a login of somebody who can wait. It returns nil if anything is wrong.
 func (l *logins) login(ctx context.Context, from netip.Addr, user, password []byte) (*users.Account, error) {
 	for w := (wait{}); ; {
-		if l.limit.Refuses(from) {
-			return nil, nil
-		}
 		a, err := l.verifier.Login(ctx, from, user, password)
 		switch {
 		case err == users.ErrBusy && w.patient(time.Now()):
@@ -184,8 +182,11 @@ func (l *logins) login(ctx context.Context, from netip.Addr, user, password []by
 			}
 		case err == users.ErrBusy:
 			l.busy.Add(1)
+		case err == users.ErrRefused:
+			l.limit.Failed(from, true)
+			return nil, nil
 		case a == nil && err == nil:
-			l.limit.Charge(from, user, password)
+			l.limit.Failed(from, false)
 		}
 		return a, err
 	}
@@ -202,6 +203,7 @@ func (l *logins) http(ctx context.Context, from netip.Addr, c users.Credentials)
 // bearer decides a login with a token alone.
 func (l *logins) bearer(from netip.Addr, token []byte) (*users.Account, error) {
 	if l.limit.Refuses(from) {
+		l.limit.Failed(from, true)
 		return nil, nil
 	}
 	if _, known := l.directory.Users(); !known {
@@ -210,6 +212,7 @@ func (l *logins) bearer(from netip.Addr, token []byte) (*users.Account, error) {
 	a := l.directory.Bearer(token)
 	if a == nil {
 		l.limit.Charge(from, nil, token)
+		l.limit.Failed(from, false)
 	}
 	return a, nil
 }

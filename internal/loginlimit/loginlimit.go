@@ -36,8 +36,9 @@ const (
 	telling    = time.Minute // time between two log lines
 )
 
-// A Limiter says which logins are not to be compared. Whoever compares passwords calls Refuses before, and
-// Charge after each one that was wrong. Many goroutines may use it at once.
+// A Limiter says which logins are not to be compared. Whoever compares passwords calls Refuses right before
+// each one, and Charge right after each one that was wrong; whoever answers clients calls Failed. Many
+// goroutines may use it at once.
 type Limiter struct {
 	log  *slog.Logger
 	seed maphash.Seed
@@ -93,23 +94,17 @@ func New(log *slog.Logger) *Limiter {
 	return &Limiter{log: log, seed: maphash.MakeSeed(), peers: make(map[netip.Addr]*peer)}
 }
 
-// Refuses reports whether a client at from has used up its failures, and then counts one more. The zero
-// Addr stands for all clients of this host's unix socket.
+// Refuses reports whether a client at from has used up its failures. The zero Addr stands for all clients of
+// this host's unix socket.
 func (l *Limiter) Refuses(from netip.Addr) bool {
 	network := peers.Network(from)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
 	p := l.peers[network]
 	if p == nil && len(l.peers) == MaxPeers {
 		p = &l.others
 	}
-	if p == nil || p.free.Sub(now) <= (Burst-1)*Pause {
-		return false
-	}
-	l.uncompared++
-	l.note(p)
-	return true
+	return p != nil && time.Until(p.free) > (Burst-1)*Pause
 }
 
 // Charge takes a failure from the allowance of a client's peer, except for a repeated wrong password: a
@@ -127,7 +122,17 @@ func (l *Limiter) Charge(from netip.Addr, user, password []byte) {
 		}
 		p.free = p.free.Add(Pause)
 	}
-	l.note(p)
+}
+
+// Failed counts a failed login for the log, refused = without a comparison.
+func (l *Limiter) Failed(from netip.Addr, refused bool) {
+	network := peers.Network(from)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refused {
+		l.uncompared++
+	}
+	l.note(l.peer(network, time.Now()))
 }
 
 // peer finds or creates a peer. It makes room by forgetting peers whose allowance is full again.

@@ -29,6 +29,7 @@ func within(t *testing.T, test func(f *fixture)) {
 
 func (f *fixture) Allow(from netip.Addr, user, password []byte) bool {
 	if f.Refuses(from) {
+		f.Failed(from, true)
 		return false
 	}
 	f.compared++
@@ -36,6 +37,7 @@ func (f *fixture) Allow(from netip.Addr, user, password []byte) bool {
 		return true
 	}
 	f.Charge(from, user, password)
+	f.Failed(from, false)
 	return false
 }
 

@@ -1,6 +1,7 @@
 package users
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -30,7 +31,8 @@ import (
 //   - one comparison serves all who ask the same at the same time, as the connections of a pool do;
 //   - the answer is remembered for a minute, under a MAC whose key is this process's: as long as the
 //     same hash is the user's, so a new password or a removal holds at once;
-//   - one that no session has asked after for a while is not carried out: its client has gone;
+//   - one that no session has asked after for a while is not carried out: its client has gone. Nor is one
+//     whose peer has failed too often by the time its turn comes: else all that wait would be guesses;
 //   - a wrong answer costs one comparison, whether the user exists or not. If no user has a hash, there
 //     are no such comparisons.
 
@@ -52,6 +54,9 @@ type busyError struct{}
 
 func (busyError) Error() string { return "too many logins at this moment: try again" }
 
+// ErrRefused is the error of a login whose peer has failed too often, right or wrong.
+var ErrRefused = errors.New("too many failed logins")
+
 // ErrUnknown is the error of every login before the users have been read.
 var ErrUnknown error = unknownError{}
 
@@ -64,8 +69,16 @@ func (unknownError) Error() string {
 // NotYet tells grammars that the daemon is not ready.
 func (unknownError) NotYet() bool { return true }
 
+// A Limit says how often a peer may fail. Any goroutine may use it.
+type Limit interface {
+	Refuses(from netip.Addr) bool                  // asked right before each comparison
+	Charge(from netip.Addr, user, password []byte) // a wrong password, right after it; it keeps neither slice
+}
+
 // A Verifier decides logins. Any goroutine may use it.
 type Verifier struct {
+	// Limit is how often a peer may fail; nil = without limit. Set it before use.
+	Limit Limit
 	// Beside returns what starts a process that calls CompareBeside with its standard input and output;
 	// nil = comparisons run in this process, as they do where it cannot be started. Set it before use.
 	Beside func() *exec.Cmd
@@ -121,12 +134,14 @@ type answer struct {
 // A Comparison of a password with a hash waits, runs or has ended.
 type Comparison struct {
 	question
-	peer     peers.Peer   // who asked first
+	from     netip.Addr // of the client who asked first
+	peer     peers.Peer // its peer, which is charged if the password is wrong
+	user     []byte
 	password []byte       // cleared at the end
 	asked    atomic.Int64 // when a session last asked, ns since the Verifier began; or always
 	ended    chan struct{}
 	is       bool // once it has ended
-	given    bool // up, because no session asked any more, or another peer needed the place
+	given    bool // up: no session asked any more, another peer needed the place, or its peer failed too often
 }
 
 // always is the time at which those have asked last who wait for the channel.
@@ -142,15 +157,22 @@ func (v *Verifier) macOf(user, password []byte) (m mac) {
 }
 
 // Begin decides a login at once, if it can: then c is nil, and a is the user or nil if anything is
-// wrong. Otherwise the caller asks Result until that knows. The error is ErrUnknown or ErrBusy; beside
-// ErrBusy, c is what Full needs. Begin keeps neither slice. from is where the client is.
+// wrong. Otherwise the caller asks Result until that knows. The error is ErrUnknown, ErrRefused or ErrBusy;
+// beside ErrBusy, c is what Full needs. Begin keeps neither slice. from is where the client is.
 func (v *Verifier) Begin(from netip.Addr, user, password []byte) (a *Account, c *Comparison, err error) {
+	if v.refuses(from) {
+		return nil, nil, ErrRefused
+	}
 	s := v.of.set.Load()
 	if s == nil {
 		return nil, nil, ErrUnknown
 	}
-	if a := s.fast(user, password); a != nil || s.decoy == nil {
+	switch a := s.fast(user, password); {
+	case a != nil:
 		return a, nil, nil
+	case s.decoy == nil:
+		v.charge(from, user, password)
+		return nil, nil, nil
 	}
 	q := question{v.macOf(user, password), s.hashes[string(user)]}
 	if q.hash == nil {
@@ -163,6 +185,7 @@ func (v *Verifier) Begin(from netip.Addr, user, password []byte) (a *Account, c 
 	case holds(v.right, q, now):
 		return s.accounts[string(user)], nil, nil
 	case holds(v.wrong, q, now):
+		v.charge(from, user, password)
 		return nil, nil, nil
 	}
 	if c = v.pending[q]; c == nil {
@@ -173,7 +196,10 @@ func (v *Verifier) Begin(from netip.Addr, user, password []byte) (a *Account, c 
 		case v.crowded():
 			v.giveUp(v.newest())
 		}
-		c = &Comparison{question: q, peer: p, password: append([]byte(nil), password...), ended: make(chan struct{})}
+		c = &Comparison{
+			question: q, from: from, peer: p, user: bytes.Clone(user), password: bytes.Clone(password),
+			ended: make(chan struct{}),
+		}
 		v.pending[q] = c
 		v.push(c)
 		if v.running < hashers {
@@ -183,6 +209,14 @@ func (v *Verifier) Begin(from netip.Addr, user, password []byte) (a *Account, c 
 	}
 	v.touch(c)
 	return nil, c, nil
+}
+
+func (v *Verifier) refuses(from netip.Addr) bool { return v.Limit != nil && v.Limit.Refuses(from) }
+
+func (v *Verifier) charge(from netip.Addr, user, password []byte) {
+	if v.Limit != nil {
+		v.Limit.Charge(from, user, password)
+	}
 }
 
 // Full reports whether Begin would still say ErrBusy, as it did beside c. It costs a tenth of Begin, and
@@ -285,7 +319,7 @@ func (v *Verifier) Result(c *Comparison, from netip.Addr, user, password []byte)
 	switch {
 	case v.macOf(user, password) != c.mac:
 		return nil, nil, errors.New("another login is under way")
-	case c.given:
+	case c.given, c.peer != peers.Of(from): // another peer's failure was not charged to this one
 		return v.Begin(from, user, password)
 	case !c.is:
 		return nil, nil, nil
@@ -319,12 +353,16 @@ func (v *Verifier) work() {
 	defer v.mu.Unlock()
 	for v.waits > 0 {
 		c := v.pop()
-		if asked := c.asked.Load(); asked != always && time.Since(v.began)-time.Duration(asked) > patience {
+		asked := c.asked.Load()
+		if gone := asked != always && time.Since(v.began)-time.Duration(asked) > patience; gone || v.refuses(c.from) {
 			v.giveUp(c)
 		} else {
 			v.mu.Unlock()
 			c.is = v.compare(c.hash, c.password)
 			v.compared.Add(1)
+			if !c.is {
+				v.charge(c.from, c.user, c.password)
+			}
 			v.mu.Lock()
 			v.remember(c)
 			v.end(c)

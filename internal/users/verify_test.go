@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
 
@@ -289,6 +292,99 @@ func TestPeersShareTheQueue(t *testing.T) {
 	if _, n := v.waiting.Heaviest(); n != 0 || v.waits != 0 || len(v.queue)+len(v.turns) != 0 {
 		t.Errorf("%d, %d, %d and %d wait in the end", n, v.waits, len(v.queue), len(v.turns))
 	}
+}
+
+// However many guesses of a peer wait at the same moment, no more are compared than it may fail. Neighbours behind
+// a NAT who all know their passwords get in, however many wait, and so does another peer that asks what a
+// guesser asks.
+func TestGuessesThatWaitAreLimited(t *testing.T) {
+	const crowd = maxQueue
+	list := []User{cheap(t, "ann", "right", "a*=get")}
+	for i := range crowd {
+		list = append(list, cheap(t, fmt.Sprint("user", i), fmt.Sprint("secret", i), "a*=get"))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		v := verify(t, list...)
+		v.Limit = loginlimit.New(slog.New(slog.DiscardHandler))
+		other := netip.MustParseAddr("10.0.0.2")
+		// all begins all logins before the first comparison, and returns how many got in, were wrong, were refused.
+		all := func(from netip.Addr, login func(i int) (user, password string)) (in, wrong, refused int) {
+			v.running = hashers // as if both were busy
+			var each [crowd]*Comparison
+			for i := range each {
+				user, password := login(i)
+				_, c, err := v.Begin(from, []byte(user), []byte(password))
+				if c == nil || err != nil {
+					t.Fatalf("login %d: %v", i, err)
+				}
+				each[i] = c
+			}
+			_, shared, _ := v.Begin(other, each[crowd-1].user, each[crowd-1].password)
+			user, password := login(crowd - 1)
+			v.running = 1
+			v.work()
+			for i, c := range each {
+				user, password := login(i)
+				switch a, again, err := v.Result(c, from, []byte(user), []byte(password)); {
+				case a != nil:
+					in++
+				case err == ErrRefused && again == nil:
+					refused++
+				case err == nil && again == nil:
+					wrong++
+				}
+			}
+			a, c, err := v.Result(shared, other, []byte(user), []byte(password))
+			if err != nil || a == nil && c == nil {
+				t.Errorf("the other peer: %v, %v, %v", a, c, err)
+			}
+			synctest.Wait()
+			return in, wrong, refused
+		}
+		if in, _, _ := all(home, func(i int) (string, string) {
+			return fmt.Sprint("user", i), fmt.Sprint("secret", i)
+		}); in != crowd {
+			t.Errorf("%d of %d right logins get in", in, crowd)
+		}
+		guess := func(i int) (string, string) { return "ann", fmt.Sprint("guess", i) }
+		in, wrong, refused := all(home, guess)
+		if in != 0 || wrong != loginlimit.Burst || refused != crowd-loginlimit.Burst {
+			t.Errorf("%d guesses got in, %d were wrong, %d refused", in, wrong, refused)
+		}
+		if n := v.Compared(); n != crowd+loginlimit.Burst+1 {
+			t.Errorf("%d comparisons, want those of the neighbours, of the guesses, and of the other peer", n)
+		}
+		v.wants("ann", "right", ErrRefused.Error(), 0)
+		time.Sleep(loginlimit.Pause)
+		v.wants("ann", "right", "ann a*=get", 1) // what waited is not held against it
+	})
+}
+
+// A peer that waits for the comparison of another pays for its own failures.
+func TestWhoSharesAComparisonIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := verify(t, cheap(t, "ann", "right", "a*=get"))
+		v.Limit = loginlimit.New(slog.New(slog.DiscardHandler))
+		other := netip.MustParseAddr("10.0.0.2")
+		for i := range 2 * loginlimit.Burst {
+			from := netip.AddrFrom4([4]byte{10, 1, 0, byte(i)})
+			v.running = hashers
+			guess := fmt.Append(nil, "guess", i)
+			v.Begin(from, []byte("ann"), guess)
+			_, c, err := v.Begin(other, []byte("ann"), guess)
+			if want := i >= loginlimit.Burst; (err == ErrRefused) != want {
+				t.Fatalf("guess %d of all: %v", i, err)
+			}
+			v.running = 1
+			v.work()
+			if c == nil {
+				continue
+			}
+			if a, again, err := v.Result(c, other, []byte("ann"), guess); a != nil || again != nil || err != nil {
+				t.Fatalf("guess %d: %v %v %v", i, a, again, err)
+			}
+		}
+	})
 }
 
 // A comparison whose asker has gone is not carried out, and whoever asks later gets one of their own.
