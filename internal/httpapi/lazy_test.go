@@ -104,6 +104,7 @@ func TestADeadlineEndsWhatIsUnderWay(t *testing.T) {
 				if _, err := call(make([]byte, 8)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Hour {
 					t.Errorf("%v after %v", err, time.Since(start))
 				}
+				synctest.Wait() // both directions have got their deadline
 			}
 		}
 	})
