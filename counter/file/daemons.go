@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
@@ -134,7 +135,7 @@ func running(c *Config) (notes map[string]string, err error) {
 // Notes implements ledger.Noter. It names only daemons that run. Daemons of releases before this one do
 // not say which changes they have learnt of, and are not named.
 func (d *driver) Notes(context.Context) (notes map[string]string, changes string, err error) {
-	changes, err = announced(&d.c)
+	changes, _, err = d.c.look(time.Time{})
 	if err = errors.Join(err, d.changes.failed()); err != nil {
 		return nil, "", err
 	}

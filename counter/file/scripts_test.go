@@ -3,13 +3,16 @@
 package file_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +42,7 @@ type folder struct {
 	t      *testing.T
 	dir    string
 	memory *crashdisk.Disk // nil = a real one
+	told   told
 	now    time.Time
 }
 
@@ -51,12 +55,14 @@ func (f *folder) calls() {
 			f.Words[f.dir] = "DIR"
 		},
 		"memory": func() { f.memory = &crashdisk.Disk{} },
-		// open a [in DIR] [checked]: a store there; checked = it looks at the disk
-		"open":  f.open,
-		"rm":    func(name string) error { return os.Remove(in(name)) },
-		"mkdir": func(name string) error { return os.Mkdir(in(name), 0o700) },
-		"fifo":  func(name string) error { return syscall.Mkfifo(in(name), 0o600) },
-		"link":  func(name, to string) error { return os.Symlink(to, in(name)) },
+		// open a [in DIR] [checked] [told]: a store there; checked = it looks at the disk; told = each Version is certain
+		// at once, but for that of a directory with a file "unsure"; touched: how often such stores asked for more since
+		"open":    f.open,
+		"touched": func() int { return int(f.told.Swap(0)) },
+		"rm":      func(name string) error { return os.Remove(in(name)) },
+		"mkdir":   func(name string) error { return os.Mkdir(in(name), 0o700) },
+		"fifo":    func(name string) error { return syscall.Mkfifo(in(name), 0o600) },
+		"link":    func(name, to string) error { return os.Symlink(to, in(name)) },
 		"write": func(name, text string) error {
 			return os.WriteFile(in(name), []byte(strings.ReplaceAll(text, `\0`, "\x00")+"\n"), 0o600)
 		},
@@ -90,6 +96,9 @@ func (f *folder) open(name string, words ...string) string {
 	if f.memory != nil {
 		c.Disk = f.memory
 	}
+	if slices.Contains(words, "told") {
+		c.Disk = &f.told
+	}
 	if len(words) > 1 {
 		c.Dir = filepath.Join(f.dir, words[1])
 	}
@@ -102,6 +111,34 @@ func (f *folder) open(name string, words ...string) string {
 		return "of the file system: " + err.Error()
 	}
 	return strings.TrimPrefix(countertest.Said("", err), "ok")
+}
+
+// A told disk is a real one that counts what is done to its files and directories, and knows every Version of them.
+type told struct {
+	durable.OS
+	atomic.Int64
+}
+
+func (d *told) Open(path string, create bool) (durable.File, error) {
+	d.Add(1)
+	return d.OS.Open(path, create)
+}
+
+func (d *told) Names(dir string) ([]string, error) {
+	d.Add(1)
+	return d.OS.Names(dir)
+}
+
+func (d *told) Version(path string) durable.Version {
+	names, err := os.ReadDir(path)
+	text := []byte(fmt.Sprint(names))
+	if err != nil {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil || bytes.Contains(text, []byte("unsure")) {
+		return durable.Version{}
+	}
+	return durable.Version{Ino: 1, Changed: int64(crc32.ChecksumIEEE(text))}
 }
 
 // lock locks a file as another daemon does.

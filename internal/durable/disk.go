@@ -45,15 +45,16 @@ type Disk interface {
 	SyncDir(dir string) error
 	// Names returns the names in a directory, in any order.
 	Names(dir string) ([]string, error)
-	// Version returns a Version that dir never has again once a name in it was made, replaced or removed, or once
-	// the path leads elsewhere; the zero Version if that is not certain now. Its price is that of one Is.
-	Version(dir string) Version
+	// Version returns a Version that path never has again once a name in that directory was made, replaced or
+	// removed, that file was written to, or the path leads elsewhere; the zero Version if that is not certain now,
+	// or if there is nothing. Its price is that of one Is.
+	Version(path string) Version
 }
 
-// A Version tells one state of the names in a directory from all others.
+// A Version tells one state of the names in a directory, or of a file's bytes, from all others.
 type Version struct {
-	Dev, Ino uint64 // of the directory
-	Changed  int64  // when a name in it changed last, Unix ns
+	Dev, Ino uint64 // of the directory or file
+	Changed  int64  // when it changed last, Unix ns
 }
 
 // A File is an open file of a Disk.
@@ -171,7 +172,7 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 func (OS) Remove(path string) error { return os.Remove(path) }
 
 // Version implements Disk.
-func (OS) Version(dir string) Version { return version(dir, time.Now()) }
+func (OS) Version(path string) Version { return version(path, time.Now()) }
 
 // Names implements Disk.
 func (OS) Names(dir string) ([]string, error) {

@@ -53,10 +53,10 @@ func fileSystem(dir string) (string, error) {
 // coarsest is the longest time for which a clock of file times may stand still: FAT counts two seconds.
 const coarsest = 2 * time.Second
 
-// version is not certain while the next change could leave the directory's times as they are.
-func version(dir string, now time.Time) Version {
+// version is not certain while the next change could leave the times of path as they are.
+func version(path string, now time.Time) Version {
 	var s unix.Stat_t
-	if unix.Stat(dir, &s) != nil {
+	if unix.Stat(path, &s) != nil {
 		return Version{}
 	}
 	changed := max(s.Ctim.Nano(), s.Mtim.Nano())

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestVersion: a directory's Version is not known while its clock may stand still, changes with every change of a name,
-// and does not with what is written into a file.
+// TestVersion: a Version is not known while its clock may stand still. A directory's changes with every change of a
+// name, and does not with what is written into a file, but the file's own does.
 func TestVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -20,19 +20,29 @@ func TestVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	goOn := func() { // until file times have gone on
+		for start := time.Now(); time.Since(start) < 20*time.Millisecond; {
+			runtime.Gosched()
+		}
+	}
 	must(os.Mkdir(dir, 0o700))
 	must(os.WriteFile(in("a"), nil, 0o600))
 	if v := (OS{}).Version(dir); v != (Version{}) {
 		t.Errorf("just after a change: %+v", v)
 	}
-	later := func() Version { return version(dir, time.Now().Add(coarsest+time.Second)) }
-	last := later()
+	at := func(path string) Version { return version(path, time.Now().Add(coarsest+time.Second)) }
+	later := func() Version { return at(dir) }
+	last, empty := later(), at(in("a"))
 	if last == (Version{}) || last != later() {
 		t.Fatalf("long after it: %+v, %+v", last, later())
 	}
+	goOn()
 	must(os.WriteFile(in("a"), []byte("text"), 0o600))
 	if v := later(); v != last {
 		t.Errorf("a file was written to: %+v, %+v", v, last)
+	}
+	if v := at(in("a")); v == empty || v == (Version{}) {
+		t.Errorf("that file: %+v, before %+v", v, empty)
 	}
 	for _, change := range []struct {
 		what string
@@ -58,9 +68,7 @@ func TestVersion(t *testing.T) {
 			return os.Mkdir(dir, 0o700)
 		}},
 	} {
-		for start := time.Now(); time.Since(start) < 20*time.Millisecond; { // until file times have gone on
-			runtime.Gosched()
-		}
+		goOn()
 		must(change.do())
 		v := later()
 		if v == last || v == (Version{}) {
@@ -75,7 +83,7 @@ func TestVersion(t *testing.T) {
 	for last, other := (Version{}), (Version{}); other == (Version{}) || other.Changed != last.Changed; {
 		// until both were made in the same tick
 		must(errors.Join(os.RemoveAll(dir), os.RemoveAll(dir+".2"), os.Mkdir(dir, 0o700), os.Mkdir(dir+".2", 0o700)))
-		last, other = later(), version(dir+".2", time.Now().Add(coarsest+time.Second))
+		last, other = later(), at(dir+".2")
 		if last == other {
 			t.Errorf("two directories have one Version: %+v", last)
 		}

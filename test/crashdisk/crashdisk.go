@@ -42,8 +42,9 @@ type inode struct {
 	dirty   map[int]bool // sectors of data that the next Sync makes durable
 	lost    map[int]bool // and those that a failed one may have lost: no Sync touches them again
 	locked  bool
-	number  int // no other file has it that has a name or is open
-	open    int // how many times
+	written int64 // how often
+	number  int   // no other file has it that has a name or is open
+	open    int   // how many times
 }
 
 func (d *Disk) do(op string, args ...any) error {
@@ -161,9 +162,12 @@ func (d *Disk) Names(string) ([]string, error) {
 }
 
 // Version implements durable.Disk.
-func (d *Disk) Version(string) durable.Version {
+func (d *Disk) Version(path string) durable.Version {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if n := d.names[filepath.Base(path)]; n != nil {
+		return durable.Version{Ino: 2 + uint64(n.number), Changed: d.changed + n.written}
+	}
 	return durable.Version{Ino: 1, Changed: d.changed}
 }
 
@@ -199,6 +203,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 		f.n.data = append(f.n.data, make([]byte, end-len(f.n.data))...)
 	}
 	copy(f.n.data[off:], p)
+	f.n.written++
 	f.n.touch(int(off), end)
 	return len(p), nil
 }
