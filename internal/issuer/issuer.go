@@ -347,6 +347,9 @@ func (is *Issuer) why(now int64, home int, bulk bool) (*Refusal, time.Duration) 
 			continue
 		}
 		r, w := is.explain(g, now, bulk)
+		if r != nil && !g.Used() {
+			r = unbegun(g, now, w, r)
+		}
 		if r != nil && (w < wait || best.Reason == NoWorkerID) {
 			best, wait = r, w
 		}

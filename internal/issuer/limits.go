@@ -74,6 +74,21 @@ func (t *limits) explain(g window, now int64, bulk bool) (*Refusal, time.Duratio
 	return &Refusal{ClockBehind, "clock " + ago(g.Position()-now) + " behind the last id"}, wait
 }
 
+// unbegun returns why g, which has not issued anything yet, issues nothing: no clock went back, and nobody asked too
+// often.
+func unbegun(g window, now int64, wait time.Duration, r *Refusal) *Refusal {
+	const early = "the clock has yet to reach the window: ids in %v"
+	switch empty := g.End() < g.Next(); {
+	case empty && now < g.Next():
+		return &Refusal{NoWorkerID, fmt.Sprintf(early, time.Duration(g.Next()-now)*time.Millisecond)}
+	case empty:
+		return &Refusal{LeaseExpired, "the window is empty until it is extended"}
+	case r.Reason == ClockBehind:
+		return &Refusal{NoWorkerID, fmt.Sprintf(early, wait)}
+	}
+	return r
+}
+
 // bulkWait returns how long it takes until bulk may use another tick.
 func (t *limits) bulkWait(end, now int64) time.Duration {
 	l, last := t.layout, t.bulkLimit(end, now)

@@ -265,8 +265,9 @@ func (k *other) why(now int64, home int, bulk bool) (*Refusal, time.Duration) {
 			}
 		default:
 			r, w := k.explain(c, now, bulk)
-			if r != nil && r.Reason == ClockBehind && !c.Used() && c.main.Check(now, now+k.is.runAhead) == nil {
-				// No clock went back: the lane has begun sooner, because it runs ahead further.
+			if r != nil && r.Reason == ClockBehind && !c.Used() &&
+				(!c.main.Used() || c.main.Check(now, now+k.is.runAhead) == nil) {
+				// No clock went back: the lane has not begun either, or sooner, because it runs ahead further.
 				r = &Refusal{NoWorkerID, fmt.Sprintf("ids of layout %s begin in %v", k.layout, w)}
 			}
 			if r != nil && (w < wait || best.Reason == NoWorkerID) {

@@ -397,16 +397,20 @@ func TestManyLanesAreOneEvent(t *testing.T) {
 	event("lease", time.Hour, slog.Int("lane", 7), slog.String("state", "serving"), slog.Uint64("worker_id", 44))
 	event("users", 2*time.Hour, slog.Int("count", 3), slog.String("lane", "x"))
 	event("users", 2*time.Hour, slog.Int("count", 3), slog.String("lane", "x"))
-	var got []string
-	for _, e := range pageEvents(list) {
-		got = append(got, e.Text)
-	}
-	want := []string{
-		"lease lane=0–63 state=serving worker_id=37–100", "lease lane=0–63 state=acquiring",
-		"lease lane=7 state=serving worker_id=44", "users count=3 lane=x", "users count=3 lane=x",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	event("it ends", 3*time.Hour, slog.String("sequence", "orders"), slog.Uint64("left", 20), slog.Int("failures", 3))
+	for _, logins := range []bool{false, true} {
+		var got []string
+		for _, e := range pageEvents(list, logins) {
+			got = append(got, e.Text)
+		}
+		want := []string{
+			"lease lane=0–63 state=serving worker_id=37–100", "lease lane=0–63 state=acquiring",
+			"lease lane=7 state=serving worker_id=44", "users count=3 lane=x", "users count=3 lane=x",
+			"it ends sequence=orders" + map[bool]string{false: " left=20"}[logins] + " failures=3",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (o *Observer) View() page.View {
 	if c := o.windows.Checker(); c != nil {
 		showPeers(&v, c.Figures(), c.Alarms())
 	}
-	v.Events = pageEvents(o.c.Events.Last(events.Size))
+	v.Events = pageEvents(o.c.Events.Last(events.Size), o.c.Front.HasLogins())
 	return v
 }
 
@@ -121,8 +121,8 @@ func showUnready(v *page.View, err, lanes error) {
 const together = 10 * time.Second
 
 // pageEvents returns the last lines of the log as they are shown, the newest first. What happened to many lanes at
-// one time is one line: that of 64 lanes would hide all else.
-func pageEvents(list []events.Event) (shown []page.Event) {
+// one time is one line: that of 64 lanes would hide all else. With logins the values of sequences are not shown.
+func pageEvents(list []events.Event, logins bool) (shown []page.Event) {
 	type lines struct {
 		about          string // without the lanes
 		first          events.Event
@@ -162,7 +162,7 @@ func pageEvents(list []events.Event) (shown []page.Event) {
 				o.first.Attrs[i] = slog.String(a.Key, page.Ranges(of))
 			}
 		}
-		shown = append(shown, pageEvent(o.first))
+		shown = append(shown, pageEvent(o.first, logins))
 	}
 	return shown
 }
@@ -195,12 +195,14 @@ func (n *notReloaded) list() (lines []string) {
 	return lines
 }
 
-// pageEvent returns a line of the log as it is shown: without users and the addresses of clients.
-func pageEvent(e events.Event) page.Event {
+// pageEvent returns a line of the log as it is shown: without users and the addresses of clients, and with logins
+// without the values of sequences, and how many there are.
+func pageEvent(e events.Event, logins bool) page.Event {
 	var text strings.Builder
 	text.WriteString(e.Text)
+	secret := logins && slices.ContainsFunc(e.Attrs, func(a slog.Attr) bool { return a.Key == "sequence" })
 	for _, a := range e.Attrs {
-		if a.Key != "user" && a.Key != "peer" {
+		if a.Key != "user" && a.Key != "peer" && !(secret && a.Value.Kind() == slog.KindUint64) {
 			fmt.Fprintf(&text, " %s=%v", a.Key, a.Value)
 		}
 	}
