@@ -203,7 +203,7 @@ soak-pool: ## 1,000 simulated hours of each profile of a pool that compares and 
 
 explore: ## every schedule of small worlds with raised bounds; it goes on from bin/explored if that has files. KATSUBUSHI_WORLD=leases is one of them
 	@mkdir -p bin/explored
-	KATSUBUSHI_EXPLORE=$(CURDIR)/bin/explored $(GO) test -count=1 -timeout 90m -v -run 'TestLong$$' ./test/explore
+	KATSUBUSHI_EXPLORE=$(CURDIR)/bin/explored $(GO) test -count=1 -timeout 90m -v -run 'TestEverySchedule$$|TestLong$$' ./test/explore
 
 faults: ## worker ids from ZooKeeper and etcd: everything that may happen to one server and to three, which make test does for the most part
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 30m -v ./workerid/zookeeper ./workerid/etcd
