@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -25,12 +27,13 @@ import (
 // the connection is closed: that is what Reserve more connections are for.
 //
 // A newcomer that finds those taken as well gets the place of a connection that has yet to send a whole
-// header, if the peer of that has more of them than its own: half requests from one address do not keep the
+// request, if the peer of that has more of them than its own: half requests from one address do not keep the
 // health checks of another away. Otherwise it waits in the listener's queue, since a client that
 // talks gives its own back at once. If that fails, it is refused; so are all after it, unread, until a
 // connection ends: thousands that say nothing must not keep those behind them waiting.
 type connections struct {
 	max      int // 0 = no limit
+	maxBody  int64
 	counters *Counters
 	ended    chan struct{} // a connection has ended since a newcomer looked
 	refusing chan struct{} // holds a token for each connection that is being refused
@@ -66,7 +69,7 @@ type phase int64
 
 // The states of a connection.
 const (
-	mute   = iota // its first header is not complete
+	mute   = iota // its first request is not complete, with the body
 	atWork        // the handler has a request; when that began is not noted
 	idle          // between two requests
 	gone          // it was removed
@@ -103,6 +106,8 @@ const (
 	patience = 100 * time.Millisecond
 	// settleTime is how long the first request of a connection may take when the server ends.
 	settleTime = 100 * time.Millisecond
+	// maxBody is the most bytes of a request's body. They are kept while the rest is on its way.
+	maxBody = 16 << 10
 	// refusalTime bounds each half of a refusal: until the request comes, and until the answer is taken.
 	refusalTime = 250 * time.Millisecond
 
@@ -114,7 +119,7 @@ const (
 
 func newConnections(limit int, n *Counters) *connections {
 	return &connections{
-		max: limit, counters: n, open: map[*connection]bool{},
+		max: limit, maxBody: maxBody, counters: n, open: map[*connection]bool{},
 		ended: make(chan struct{}, 1), refusing: make(chan struct{}, Refusing),
 	}
 }
@@ -367,6 +372,9 @@ func (c *connections) knows(host string) bool {
 // limit answers a request by h if its connection has a place, or if it asks for health.
 func (c *connections) limit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && !c.readBody(w, r) {
+			return
+		}
 		n, ok := r.Context().Value(connectionKey{}).(*connection)
 		if ok && !c.place(n) {
 			w.Header().Set("Connection", "close")
@@ -391,6 +399,22 @@ func (c *connections) limit(h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// readBody reads the body of a request, so that no connection is at work that waits for one. It reports whether that is
+// whole; if not, the request is answered.
+func (c *connections) readBody(w http.ResponseWriter, r *http.Request) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, c.maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if errors.As(err, new(*http.MaxBytesError)) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, "the body of the request: "+err.Error(), status)
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
 }
 
 // refusal is what a connection is told that was not admitted.

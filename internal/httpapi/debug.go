@@ -32,6 +32,7 @@ func NewDebugServer(withPprof, withStats bool, events *events.Log, log *log.Logg
 	}
 	s := Limited(mux, DebugConnections, new(Counters), log)
 	s.ReadTimeout, s.WriteTimeout = 0, 0 // a profile takes as long as it was asked to
+	s.conns.maxBody = 1 << 20            // addresses whose symbols pprof wants
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,7 +51,7 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 	}{
 		{"says nothing", "", "", 5 * time.Second},
 		{"does not finish a header", "GET /healthz HTTP/1.1\r\nHost: x", "", 5 * time.Second},
-		{"does not finish a body", "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 200 OK",
+		{"does not finish a body", "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 400 Bad Request",
 			10 * time.Second},
 		{"asks nothing more", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK", 2 * time.Minute},
 	} {
@@ -187,8 +188,21 @@ func (c client) askOn(path string, headers ...string) (status int, goesOn bool) 
 	return resp.StatusCode, !resp.Close
 }
 
-func TestHeadersAreBounded(t *testing.T) {
+func TestHeadersAndBodiesAreBounded(t *testing.T) {
 	l := new(fixture).listen(t, 0)
+	debug := NewDebugServer(true, false, new(events.Log), nil).Handler
+	for size, want := range map[int][2]int{1: {200, 200}, maxBody: {200, 200}, maxBody + 1: {413, 200}, 1<<20 + 1: {413, 413}} {
+		for i, r := range []*http.Request{
+			httptest.NewRequest("GET", "/id", strings.NewReader(strings.Repeat("+", size))),
+			httptest.NewRequest("POST", "/debug/pprof/symbol", strings.NewReader(strings.Repeat("+", size))),
+		} {
+			w := httptest.NewRecorder()
+			[]http.Handler{l.Handler, debug}[i].ServeHTTP(w, r)
+			if w.Code != want[i] {
+				t.Errorf("a body of %d bytes for %s: %d, want %d", size, r.URL, w.Code, want[i])
+			}
+		}
+	}
 	for size, want := range map[int]int{6 << 10: 200, 13 << 10: 431} {
 		if got := l.dial().ask("/healthz", "X: "+strings.Repeat("x", size)+"\r\n"); got != want {
 			t.Errorf("a header of %d bytes: %d, want %d", size, got, want)
@@ -333,18 +347,28 @@ type from struct {
 
 func (f from) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(f.address), Port: 1} }
 
-// TestHalfRequestsOfOneAddress: they take no health check of another address away, however many there are,
-// and the debug port bounds them too.
+// TestHalfRequestsOfOneAddress: they take nothing of another address away, however many there are, whether a header or
+// a body is missing, and the debug port bounds them too.
 func TestHalfRequestsOfOneAddress(t *testing.T) {
 	const limit = 32
-	for path, server := range map[string]func() Server{
-		"/healthz": func() Server {
-			c := new(fixture).config()
-			c.MaxConnections = limit
-			return NewServer(c)
-		},
-		"/debug/events": func() Server { return NewDebugServer(false, false, new(events.Log), nil) },
+	public := func() Server {
+		c := new(fixture).config()
+		c.MaxConnections = limit
+		return NewServer(c)
+	}
+	debug := func() Server { return NewDebugServer(false, false, new(events.Log), nil) }
+	for _, c := range []struct {
+		path, half string
+		server     func() Server
+	}{
+		{"/healthz", "GET /healthz HTTP/1.1\r\nHost: x", public},
+		{"/healthz", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx", public},
+		{"/id", "GET /id HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", public},
+		{"/id", "GET /id HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n" + strings.Repeat("x", maxBody+1), public},
+		{"/debug/events", "GET /debug/events HTTP/1.1\r\nHost: x", debug},
+		{"/debug/events", "GET /debug/events HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx", debug},
 	} {
+		path, server := c.path, c.server
 		synctest.Test(t, func(t *testing.T) {
 			p := newPipes()
 			dial := func(address string) func() (net.Conn, error) {
@@ -354,10 +378,11 @@ func TestHalfRequestsOfOneAddress(t *testing.T) {
 					return client, nil
 				}
 			}
+			t.Cleanup(func() { time.Sleep(time.Second) }) // what is answered although it is not whole is closed later
 			l := new(fixture).serveOn(t, server(), p, dial("10.0.0.1"))
 			halves := func(n int) {
 				for range n {
-					go io.WriteString(l.dial(), "GET "+path+" HTTP/1.1\r\nHost: x")
+					go io.WriteString(l.dial(), c.half)
 				}
 				synctest.Wait()
 			}
@@ -514,6 +539,7 @@ func TestWhoMakesRoom(t *testing.T) {
 				t.Fatalf("a newcomer from %s is admitted: %v", address, n != nil)
 			}
 			all[address] = append(all[address], n)
+			time.Sleep(time.Microsecond) // which is older than the next
 		}
 		const some, other = "10.0.0.1", "10.0.0.2"
 		for range (c.max + Reserve + 2) / 2 {
