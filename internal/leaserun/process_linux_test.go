@@ -102,7 +102,7 @@ func (s faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 }
 
 // issue is as simple a generator as there is: the clock, the worker id, a sequence that begins anew
-// each ms. It appends its ids to a file.
+// each ms. It appends its ids to a file, those of some ms at a time: a dozen of these programs run beside each other.
 func issue(dir, worker string) {
 	id, err := strconv.ParseUint(worker, 10, 10)
 	if err != nil {
@@ -112,15 +112,12 @@ func issue(dir, worker string) {
 	if err != nil {
 		panic(err)
 	}
-	for last := int64(0); ; time.Sleep(500 * time.Microsecond) {
-		now := time.Now().UnixMilli()
-		if now <= last {
-			continue
-		}
-		last = now
+	for next := time.Now().UnixMilli(); ; time.Sleep(5 * time.Millisecond) {
 		var ids []byte
-		for seq := range uint64(4) {
-			ids = binary.LittleEndian.AppendUint64(ids, uint64(now)<<22|id<<12|seq)
+		for now := time.Now().UnixMilli(); next <= now; next++ {
+			for seq := range uint64(4) {
+				ids = binary.LittleEndian.AppendUint64(ids, uint64(next)<<22|id<<12|seq)
+			}
 		}
 		if _, err := f.Write(ids); err != nil {
 			panic(err)
@@ -311,39 +308,44 @@ func readPid(t *testing.T, file string) (pid int) {
 	return pid
 }
 
-// census reads what programs issued, and finds ids that came twice.
-func census(t *testing.T, dir string) *unique.Set {
-	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(dir, "*.ids"))
+// verdict reads what programs issued, and finds ids that came twice.
+func (p *place) verdict() {
+	p.Helper()
+	files, _ := filepath.Glob(filepath.Join(p.dir, "*.ids"))
 	set := &unique.Set{}
 	for _, f := range files {
 		ids, err := os.ReadFile(f)
 		if err != nil {
-			t.Fatal(err)
+			p.Fatal(err)
 		}
 		for ; len(ids) >= 8; ids = ids[8:] {
 			set.Add(binary.LittleEndian.Uint64(ids))
 		}
 	}
-	return set
-}
-
-func (p *place) verdict() {
-	t, dir := p.T, p.dir
-	t.Helper()
-	set := census(t, dir)
 	if err := set.Plant(); err != nil || set.Duplicates() > 0 {
-		t.Errorf("%v, %v", set, err)
+		p.Errorf("%v, %v", set, err)
 	}
-	t.Log(set)
+	p.Log(set)
 }
 
-// issuers waits until n programs issue.
+// issuers waits until n programs issue, and until there are 1,000 more ids then.
 func (p *place) issuers(n int) {
-	t, dir := p.T, p.dir
-	t.Helper()
-	redistest.Until(t, fmt.Sprintf("%d programs issue", n), func() bool {
-		files, _ := filepath.Glob(filepath.Join(dir, "*.ids"))
-		return len(files) >= n && census(t, dir).Len() > 0
+	p.Helper()
+	issued := func() (programs, bytes int) {
+		files, _ := filepath.Glob(filepath.Join(p.dir, "*.ids"))
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil {
+				bytes += int(info.Size())
+			}
+		}
+		return len(files), bytes
+	}
+	enough := 0
+	redistest.Until(p, fmt.Sprintf("%d programs issue", n), func() bool {
+		programs, bytes := issued()
+		if enough == 0 && programs >= n {
+			enough = bytes + 8*1000
+		}
+		return enough > 0 && bytes >= enough
 	})
 }
