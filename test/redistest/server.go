@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ type Server struct {
 	args    []string
 	clocked bool
 	proc    *childprocess.Child
+
+	mu  sync.Mutex
+	own *redis.Client // of Do and Info, nil until one of them is called
 }
 
 // Start starts a redis-server without persistence. args are added to its command line:
@@ -116,6 +120,12 @@ func (s *Server) Kill() {
 		s.proc.Kill()
 		s.proc = nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own != nil {
+		s.own.Close()
+		s.own = nil
+	}
 }
 
 // Pause stops the process, as an overloaded host does; Resume lets it go on.
@@ -163,12 +173,21 @@ func (s *Server) client() *redis.Client {
 		MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
 }
 
-// Do sends one command over a connection of its own and returns the answer. An error fails the test.
+// kept is a client that stays until the server is killed: tests send thousands of commands. Before it uses
+// a connection again, the library looks whether the server has closed it.
+func (s *Server) kept() *redis.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own == nil {
+		s.own = s.client()
+	}
+	return s.own
+}
+
+// Do sends one command and returns the answer. An error fails the test.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
-	c := s.client()
-	defer c.Close()
-	v, err := c.Do(context.Background(), args...).Result()
+	v, err := s.kept().Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
 		s.t.Fatalf("redis %d: %v: %v", s.Port, args, err)
 	}
@@ -232,9 +251,7 @@ func (s *Server) answers() bool {
 // Info is a field of INFO, empty if there is none, or no answer: a server that is promoted closes
 // connections.
 func (s *Server) Info(field string) string {
-	c := s.client()
-	defer c.Close()
-	info, _ := c.Info(context.Background()).Result()
+	info, _ := s.kept().Info(context.Background()).Result()
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
 			return v
