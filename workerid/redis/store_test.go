@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		w.config.MaxSkew = 4e9 // the suite sets clocks back by 3 s
 		w.init(New)
 		return storetest.Pool{
-			Min: 1, Max: uint64(n), Lease: lease, Refusal: script.ErrClockBack, Now: w.now, Advance: w.advance,
+			Min: 1, Max: uint64(n), Lease: lease, Refusal: script.ErrClockBack, Now: w.now, Advance: w.advance, Histories: 5,
 			Open:  func(t testing.TB) workerid.Store { return w.daemon().Store },
 			Crash: func(s workerid.Store) { s.(*Store).Close() },
 		}
