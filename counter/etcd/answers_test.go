@@ -51,7 +51,7 @@ func answers(t *testing.T, kind string) {
 	fence := leader.Term{Group: group, Fence: now.Leaders[group].Revision, Number: 1}
 	put := func(text string) {
 		if text == "" {
-			m.Control("del", "--prefix", root+"seq/")
+			m.Delete(root + "seq/")
 			return
 		}
 		m.Put(key, text)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ type Member struct {
 	args    []string
 	child   *childprocess.Child // nil while it is killed
 	log     *childprocess.Log
+
+	mu  sync.Mutex
+	own *clientv3.Client // of Put, Get and others, until it is killed; nil before they are called
 }
 
 // Start starts an etcd of one member. args are added to its command line: "--quota-backend-bytes",
@@ -118,11 +122,10 @@ func (m *Member) Ready() {
 		})
 		return
 	}
-	c := m.Client()
 	m.Until("it answers", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_, err := c.Get(ctx, "ready")
+		_, err := m.kept().Get(ctx, "ready")
 		return err == nil
 	})
 }
@@ -132,6 +135,12 @@ func (m *Member) Kill() {
 	if m.child != nil {
 		m.child.Kill()
 		m.child = nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.own != nil {
+		m.own.Close()
+		m.own = nil
 	}
 }
 
@@ -160,12 +169,29 @@ func (m *Member) Until(what string, condition func() bool) {
 // Client is a client of this member alone. The test's cleanup closes it.
 func (m *Member) Client() *clientv3.Client {
 	m.t.Helper()
+	c := m.client()
+	m.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (m *Member) client() *clientv3.Client {
+	m.t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.endpoint()}, Logger: zap.NewNop(), MaxUnaryRetries: 1})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// kept is a client that stays until the member is killed.
+func (m *Member) kept() *clientv3.Client {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.own == nil {
+		m.own = m.client()
+	}
+	return m.own
 }
 
 // Put writes a key.
@@ -193,12 +219,19 @@ func (m *Member) Get(key string) (value string) {
 // ask asks until there is an answer. On a busy machine a member may have no leader for a while.
 func (m *Member) ask(f func(context.Context, *clientv3.Client) error) {
 	m.t.Helper()
-	c := m.Client()
-	defer c.Close()
 	m.Until("it answers", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 		defer cancel()
-		return f(ctx, c) == nil
+		return f(ctx, m.kept()) == nil
+	})
+}
+
+// Delete removes all keys that begin so.
+func (m *Member) Delete(prefix string) {
+	m.t.Helper()
+	m.ask(func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Delete(ctx, prefix, clientv3.WithPrefix())
+		return err
 	})
 }
 
@@ -265,9 +298,7 @@ func Leader(all []*Member) (leader *Member) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		for _, m := range all {
-			c := m.Client()
-			s, err := c.Status(ctx, m.endpoint())
-			c.Close()
+			s, err := m.kept().Status(ctx, m.endpoint())
 			if err == nil && s.Leader == s.Header.MemberId {
 				leader = m
 				return true
