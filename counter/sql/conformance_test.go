@@ -134,7 +134,7 @@ func TestServerKilled(t *testing.T) {
 			want := granted.Len() + 20
 			sqltest.Until(t, "blocks are granted", func() bool { return granted.Len() > want })
 		}
-		for range 3 {
+		for range 2 {
 			more()
 			db.Kill()
 			db.Launch(t)
@@ -171,7 +171,7 @@ func leafServer(ctx context.Context, db *databasesql.DB, table, by string, step 
 
 // Leaf servers and daemons share a row, at once: no value is granted twice, and none is left out.
 func TestSharedWithLeaf(t *testing.T) {
-	const rounds = 400 // of each of four daemons and four Leaf servers
+	const rounds = 100 // of each of four daemons and four Leaf servers
 	both(t, func(t *testing.T, db database) {
 		url := db.leafTable(t, "")
 		db.Do(t, "INSERT INTO "+nameOf(url)+" (biz_tag, max_id, step) VALUES ('orders', 1, 100)")
