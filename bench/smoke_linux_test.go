@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
 // The generator pins its process to one core and polls, so the tests run it as a process of its
@@ -83,7 +85,7 @@ func TestComparisonOfMemcached(t *testing.T) {
 func TestComparisonOfTheDaemon(t *testing.T) {
 	need(t, "memcached")
 	stdout, stderr,
-		err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes",
+		err := bench(t, "-quick", "-verify", "-bin", daemonrun.Program(t), "-servers", "memcached,net", "-modes",
 		"c1,c64,pipelined,multiget,beside-four,many-names,beside-metrics,"+
 			"http,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
 			"uuid7,ulid,objectid,incr,incr-pipelined,resp,idle")
@@ -256,7 +258,7 @@ func TestAWrongServerEndsTheRun(t *testing.T) {
 func TestASettingThatCannotBe(t *testing.T) {
 	for _, args := range [][]string{
 		{"-servers", "nonesuch"}, {"-modes", "nonesuch"}, {"stray"}, {"-idle-conns", "100000"}, {"-client-cpus", "x"},
-		{"-client", "x"},
+		{"-servers", "", "-client", "x"},
 		{"load", "-mode", "idle"}, {"load", "-mode", "c1", "-keys", "1000"}, {"load", "-addr", "127.0.0.1:1"},
 	} {
 		if _, stderr, err := bench(t, args...); err == nil || stderr == "" {
