@@ -83,8 +83,8 @@ TEST = $(GO) run ./test/testrun -vet=off -ldflags=-s -timeout 20m
 EVERY_ENGINE = ^TestProcess(ManyIDs|HostileInput|UnixSocket|StopsInGoodOrder|HealthcheckWhereItListens|NobodyReadsTheLog|TLS|StandsStillWithoutRefusals|DescriptorsForSequences|SocketsOfASupervisor|SocketsOfASupervisorStay|SocketsRefused|UpgradeEncrypted|UpgradeAsleep)$$
 
 # Tests of one goroutine, or of two that take turns, in which the race detector finds nothing and takes ten times as long, and one that compares a
-# hundred passwords. Only these packages have tests of these names.
-ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|MutantsAreNoticed|ErrorAnywhere|FaultAnywhere|FaultAnywhereInTimestamps|LockDeleted|LoginsWaitForAPlace|ManyLives|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue)$$
+# hundred passwords. Only these packages have tests of these names, and ./cmd/katsubushi, where unit-net runs them.
+ONE_GOROUTINE = ^Test(SequencesInASimulatedWorld|MutantsAreNoticed|ErrorAnywhere|FaultAnywhere|FaultAnywhereInTimestamps|LockDeleted|LoginsWaitForAPlace|ManyLives|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue|TranscriptsOfCommands|UserCommands|WhatInitWritesIsAccepted)$$
 OF_ONE_GOROUTINE = ./test/seqsim ./workerid/static ./counter/file ./generator ./internal/front
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
@@ -108,8 +108,10 @@ unit-bars:
 	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server/engines
 	KATSUBUSHI_NAMES=1000 KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run ManyNamesAreHandedOver ./internal/daemon
 
+unit-net: ALSO = |$(ONE_GOROUTINE)
+
 unit-net unit-epoll:
-	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run '$(EVERY_ENGINE)' ./cmd/katsubushi
+	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run '$(EVERY_ENGINE)$(ALSO)' ./cmd/katsubushi
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients

@@ -62,13 +62,13 @@ func TestProcessClockStepsBackAnHour(t *testing.T) {
 	began, c := time.Now(), census{lanes: 1}
 	d := startShifted(t, 0, "-worker-id", "11")
 	l := c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	d.step(t, -time.Hour)
 	d.awaitDifference(t, -time.Hour, time.Minute)
-	l.awaitMore(t, 50_000)
+	l.awaitMore(t, 4000)
 	d.step(t, time.Hour)
 	d.awaitDifference(t, 0, time.Minute)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	l.finish(t)
 	c.noneRefused(t)
 	c.issuedBetween(t, began)
@@ -86,7 +86,7 @@ func TestProcessIdleClockComesBack(t *testing.T) {
 	// So the difference is the step less the age of the last id, which cannot be older than this test.
 	d.awaitDifference(t, -time.Hour+15*time.Second, 15*time.Second-100*time.Millisecond)
 	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 50_000)
+	l.awaitMore(t, 4000)
 	l.finish(t)
 	c.noneRefused(t)
 	c.verdict(t)
@@ -97,11 +97,11 @@ func TestProcessIdleClockComesBack(t *testing.T) {
 // duplicates elsewhere would find them.
 func TestProcessPlantedDuplicates(t *testing.T) {
 	t.Parallel()
-	c := census{lanes: 1}
+	c := census{lanes: 1, hasty: true}
 	began := time.Now()
 	first := startShifted(t, 0, "-worker-id", "15")
 	l := c.load(t, first.Addr(), 4, 100)
-	l.awaitMore(t, 100_000)
+	l.awaitMore(t, 50_000)
 	l.kill(first)
 	if c.ids.Duplicates() != 0 {
 		t.Fatalf("%v of one daemon", &c.ids)

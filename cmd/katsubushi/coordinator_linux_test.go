@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
@@ -70,9 +69,6 @@ func overThese(t *testing.T, kinds map[string]func(t *testing.T) *coordinator,
 
 // url is that of a pool.
 func (s *coordinator) url(pool string) string { return s.scheme + "://" + s.addr + "?ns=" + pool }
-
-// pace is that of clients that only have to notice what happens while a test waits for leases.
-const pace = 5 * time.Millisecond
 
 // A shortPool is one whose leases end soon.
 var shortPool = []string{"-lease", "6s", "-heartbeat", "500ms", "-max-skew", "200ms", "-min-worker-id", "1",

@@ -115,7 +115,7 @@ func swapStateFiles(t *testing.T, old string, end func(*testing.T, *swapped), la
 	s := &swapped{pages: inMemory(t)[1]}
 	ids := []string{"", "51", "51,52"}[lanes]
 	args := append(onDisk(t), "-worker-id", ids, "-generator", "orders sequence batch=50")
-	c, value := census{lanes: lanes}, uint64(0)
+	c, value := census{lanes: lanes, hasty: true}, uint64(0)
 	for life, program := range []string{binary, old, binary, old, binary} {
 		largest := c.newRun()
 		s.p = startProgram(t, program, s.pages, args...)
@@ -143,7 +143,7 @@ func swapStateFiles(t *testing.T, old string, end func(*testing.T, *swapped), la
 func shareStores(t *testing.T, old string, flags [2][]string, counters string) {
 	must(t, binary, "generator", "create", "orders sequence batch=50", "-counters", counters)
 	var mu sync.Mutex
-	values, all := map[uint64]bool{}, census{lanes: 1}
+	values, all := map[uint64]bool{}, census{lanes: 1, hasty: true}
 	largest := map[uint64]uint64{} // by worker id
 	live := func(p *process) {
 		ids := hurry(t, p, 30_000)
@@ -201,7 +201,7 @@ func upgradeThereAndBack(t *testing.T, old string) {
 	const upgrades = 6
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "53", "-max-wait", "20s",
 		"-generator", "orders sequence batch=50", "-generator", "other snowflake layout=instagram")...)
-	c := census{lanes: 1}
+	c := census{lanes: 1, hasty: true}
 	l := c.load(t, u.Addr(), 4, 20)
 	var taken [2]atomic.Int64
 	var refused atomic.Int64
@@ -252,7 +252,7 @@ func upgradeThereAndBack(t *testing.T, old string) {
 func upgradeRefused(t *testing.T, old string) {
 	pages := inMemory(t)[1]
 	args := append(onDisk(t), "-worker-id", "53")
-	c := census{lanes: 1}
+	c := census{lanes: 1, hasty: true}
 	before := startProgram(t, old, pages, args...)
 	c.add(hurry(t, before, 1000))
 	u := &upgradable{process: before, now: before.Process.Pid}

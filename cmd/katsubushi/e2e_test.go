@@ -39,11 +39,11 @@ func memoryOf(t *testing.T, pid int, figure string) int {
 	return kb << 10
 }
 
-// TestProcessManyIDs: 16 gomemcache clients of one connection each fetch 160,000 ids, one by
+// TestProcessManyIDs: 16 gomemcache clients of one connection each fetch 80,000 ids, one by
 // one and a hundred at a time.
 func TestProcessManyIDs(t *testing.T) {
 	t.Parallel()
-	const clients, perClient, batch = 16, 10_000, 100
+	const clients, perClient, batch = 16, 5_000, 100
 	p := start(t, "-worker-id", "1")
 	began, all := time.Now(), census{}
 	keys := make([]string, batch)
@@ -112,7 +112,7 @@ func TestProcessHostileInput(t *testing.T) {
 			conn := dial(t, "tcp", p.Addr())
 			wg.Go(func() {
 				fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
-				for range 32 << 20 / len(block) {
+				for range 16 << 20 / len(block) {
 					conn.Write(block)
 				}
 			})
@@ -125,7 +125,7 @@ func TestProcessHostileInput(t *testing.T) {
 	// When a loop is kept from its processor for long enough, its ring doubles its buffers: up
 	// to 16 MB for each loop, whatever is sent.
 	if grown := memoryOf(t, p.Process.Pid, "VmRSS") - before; grown > (2*16+8)<<20 {
-		t.Errorf("256 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
+		t.Errorf("128 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
 	}
 	if p.HasEnded() {
 		t.Fatal("the daemon is gone")

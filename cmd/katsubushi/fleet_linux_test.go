@@ -428,30 +428,24 @@ func (f *fleet) ledByOthers(than string) {
 
 // showLeader returns what `name show` says of a name.
 func (f *fleet) showLeader(name string) string {
-	out, _ := exec.Command(binary, "name", "show", name, "-json", "-counters", f.url).Output()
-	return string(out)
+	_, shown, _ := runName("none", "show", name, "-json", "-counters", f.url)
+	return shown
 }
 
-// demote hands over all groups, what a daemon leads, or a group.
-func (f *fleet) demote(which string) error {
-	var stderr bytes.Buffer
-	c := exec.Command(binary, "demote", "-counters", f.url, which)
-	c.Stderr = &stderr
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, &stderr)
+// demote hands over all groups, what a daemon leads, or a group, and returns why not. What etcd was too slow for may
+// have been carried out.
+func (f *fleet) demote(which string) (why string) {
+	if code, _, stderr, again := patiently(variables{}, "demote", "-counters", f.url, which); code != exitOK && !again {
+		return stderr
 	}
-	return nil
+	return ""
 }
 
-// mustDemote is demote, and again while etcd is too slow for it: what had no answer may have been carried out.
+// mustDemote is demote that must succeed.
 func (f *fleet) mustDemote(which string) {
 	f.t.Helper()
-	err, tries := f.demote(which), 0
-	for ; err != nil && tooSlow(err.Error()) && tries < 50; tries++ {
-		err = f.demote(which)
-	}
-	if err != nil && (tries == 0 || tries == 50) {
-		f.t.Error(err)
+	if why := f.demote(which); why != "" {
+		f.t.Error(why)
 	}
 }
 

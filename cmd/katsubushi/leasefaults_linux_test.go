@@ -45,13 +45,13 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	sleeper := launchLeasing(t, url, alone...)
 	sleeper.WaitListening(t)
 	asked := c.load(t, sleeper.Addr(), 4, 20)
-	asked.awaitMore(t, 20_000)
+	asked.awaitMore(t, 2000)
 	sleeper.Pause(t)
 	stopped := time.Now()
 
 	other := launchLeasing(t, url, alone...)
 	other.WaitListening(t) // when the sleeper's lease is over
-	c.add(hurry(t, other, 20_000))
+	c.add(hurry(t, other, 5000))
 	await(t, "three leases pass", func() bool { return time.Since(stopped) > 3*aloneLease })
 	l := c.load(t, other.Addr(), 2, 20)
 	l.awaitMore(t, 1000)
@@ -59,12 +59,12 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	await(t, "it finds that its lease is lost", func() bool {
 		return strings.Contains(sleeper.Logged(), "the lease is lost")
 	})
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	l.finish(t)
 	serving := sleeper.came("serving")
 	other.Signal(t, syscall.SIGTERM)
 	await(t, "it has a worker id again", func() bool { return sleeper.came("serving") > serving })
-	asked.awaitMore(t, 20_000)
+	asked.awaitMore(t, 2000)
 	asked.finish(t)
 	c.verdict(t)
 }
@@ -95,7 +95,7 @@ func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	other.WaitListening(t)
 	l := c.load(t, other.Addr(), 2, 20)
 	sleeper.Resume(t)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	await(t, "it finds that its lease is lost", func() bool {
 		return strings.Contains(sleeper.Logged(), "the lease is lost")
 	})
@@ -111,7 +111,7 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	server := redistest.Start(t)
 	url := server.URL()
 	initAlone(t, url)
-	c := census{lanes: 1, pace: pace}
+	c := census{lanes: 1}
 	way := redistest.NewProxy(t, server.Addr())
 	first := launchLeasing(t, strings.Replace(url, server.Addr(), way.Addr(), 1), alone...)
 	first.WaitListening(t)
@@ -173,7 +173,7 @@ func holdersServe(t *testing.T, lease time.Duration) bool {
 	if runLease(t, url, &made, "init", "-how", "new", "-lease", lease.String()); made.Result != redis.Made {
 		t.Fatalf("lease init: %s", made.Result)
 	}
-	c := census{lanes: 1, pace: pace}
+	c := census{lanes: 1}
 	p := launchLeasing(t, url, "-lease", lease.String())
 	p.WaitListening(t)
 	l := c.load(t, p.Addr(), 2, 3)

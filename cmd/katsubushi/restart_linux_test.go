@@ -63,10 +63,10 @@ func TestProcessStoppedForThreeWindows(t *testing.T) {
 	began, c := time.Now(), census{lanes: 1}
 	d := startShifted(t, 0, append(inMemory(t), "-worker-id", "22", "-max-run-ahead", "200ms")...)
 	l := c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	const windows = 3 * (200*time.Millisecond + time.Second) // each is a second longer than the run-ahead
 	d.pause(t, windows)
-	l.awaitMore(t, 50_000)
+	l.awaitMore(t, 4000)
 	l.finish(t)
 	c.issuedBetween(t, began)
 	c.verdict(t)
@@ -90,7 +90,7 @@ func TestProcessClockAYearAheadAndBack(t *testing.T) {
 	largest := c.newRun()
 	d = startShifted(t, 0, args...)
 	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	l.finish(t)
 	c.above(t, largest)
 	c.issuedBetween(t, began)
@@ -118,7 +118,7 @@ func startedOff(t *testing.T, off time.Duration, worker, says string) {
 	args := append(inMemory(t), "-worker-id", worker)
 	d := startShifted(t, 0, args...)
 	l := c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	l.kill(d)
 
 	largest := c.newRun()
@@ -127,7 +127,7 @@ func startedOff(t *testing.T, off time.Duration, worker, says string) {
 	d.step(t, -off)
 	d.WaitListening(t)
 	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 20_000)
+	l.awaitMore(t, 2000)
 	l.finish(t)
 	c.above(t, largest)
 	c.issuedBetween(t, began)
@@ -183,7 +183,7 @@ func TestProcessKillLoop(t *testing.T) {
 	counts := make([]census, walks)
 	for walk := range walks {
 		c := &counts[walk]
-		c.lanes = 1
+		c.lanes, c.hasty = 1, true
 		all.Go(func() {
 			t.Run(fmt.Sprint("walk ", walk), func(t *testing.T) {
 				done.Add(c.walk(t, walk, rounds, rand.New(rand.NewPCG(seed, uint64(walk)))))

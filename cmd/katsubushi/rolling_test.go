@@ -42,7 +42,7 @@ func (s *service) follow(p *process) {
 			if err == nil {
 				resp.Body.Close()
 			}
-			wait := 20 * time.Millisecond
+			wait := 100 * time.Millisecond
 			if is != was {
 				wait = time.Second + rand.N(time.Second)
 			}
@@ -211,7 +211,7 @@ func rollOnce(t *testing.T, delay time.Duration) ([]*crowd, time.Duration) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(10 * time.Millisecond):
+					case <-time.After(100 * time.Millisecond):
 					}
 					id, err := ask()
 					mu.Lock()

@@ -33,7 +33,7 @@ func TestStrictSlots(t *testing.T) {
 	go func() {
 		defer close(over)
 		for n := 0; <-more; n += 5 {
-			for t.Context().Err() == nil && f.demote(strconv.Itoa(n%16)) != nil { // nobody leads the group yet
+			for t.Context().Err() == nil && f.demote(strconv.Itoa(n%16)) != "" { // nobody leads the group yet
 			}
 		}
 	}()

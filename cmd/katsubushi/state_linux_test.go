@@ -43,7 +43,7 @@ func TestProcessStateDiskStandsStill(t *testing.T) {
 		long = 20 * time.Second
 	}
 	dir, freeze, thaw := frozenDisk(t)
-	c := census{lanes: 1, pace: pace}
+	c := census{lanes: 1}
 	args := []string{"-worker-id", "27", "-state-dir", dir}
 	d := start(t, args...)
 	l := c.load(t, d.Addr(), 4, 20)
@@ -92,7 +92,7 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(pages) })
-	c := census{lanes: 2}
+	c := census{lanes: 2, hasty: true}
 	args := append(onDisk(t), "-worker-id", "28,29")
 	again := func() *process {
 		d := launchIn(t, []string{"RUNTIME_DIRECTORY=" + pages + ":/elsewhere"}, args...)
@@ -104,9 +104,9 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 		return d
 	}
 	d := again()
-	for range 5 {
+	for range 3 {
 		l := c.load(t, d.Addr(), 4, 200)
-		l.awaitMore(t, 200_000)
+		l.awaitMore(t, 50_000)
 		l.kill(d)
 		d = again()
 		d.waitedForNothing(t)
@@ -116,7 +116,7 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 		return len(all) == 2 && slices.Min(all) > 20*time.Second
 	})
 	l := c.load(t, d.Addr(), 4, 200)
-	l.awaitMore(t, 100_000)
+	l.awaitMore(t, 20_000)
 	l.finish(t)
 	c.verdict(t)
 }
@@ -145,8 +145,8 @@ func TestProcessStateFilesDeleted(t *testing.T) {
 	c := census{lanes: 2}
 	args := append(onDisk(t), "-worker-id", "30")
 	first := start(t, args...)
-	a := c.load(t, first.Addr(), 4, 200)
-	a.awaitMore(t, 50_000)
+	a := c.load(t, first.Addr(), 2, 20)
+	a.awaitMore(t, 1000)
 	for _, long := range []bool{false, true} {
 		first.Pause(t)
 		for _, name := range []string{"worker-30.lock", "worker-30.state"} {
@@ -155,7 +155,7 @@ func TestProcessStateFilesDeleted(t *testing.T) {
 			}
 		}
 		second := start(t, args...)
-		b := c.load(t, second.Addr(), 4, 200)
+		b := c.load(t, second.Addr(), 2, 20)
 		b.awaitMore(t, 1)
 		begins, refused := b.newest.Load(), a.refused.Load() // at first it issues from the next second
 		first.Resume(t)
@@ -164,10 +164,10 @@ func TestProcessStateFilesDeleted(t *testing.T) {
 				return a.refused.Load() > refused || a.newest.Load() > begins
 			})
 		}
-		b.awaitMore(t, 200_000)
+		b.awaitMore(t, 3000)
 		b.kill(second)
 		if !long {
-			a.awaitMore(t, 50_000) // from its window, at least
+			a.awaitMore(t, 1000) // from its window, at least
 		}
 	}
 	a.finish(t)

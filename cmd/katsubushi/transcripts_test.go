@@ -35,8 +35,8 @@ type transcript struct {
 	env variables
 }
 
-// TestTranscripts compares what commands say with the files. With -update it writes the files: read the difference.
-func TestTranscripts(t *testing.T) {
+// TestTranscriptsOfCommands compares what commands say with the files. With -update it writes the files: read the difference.
+func TestTranscriptsOfCommands(t *testing.T) {
 	paths, err := filepath.Glob("testdata/transcripts/*")
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)

@@ -315,7 +315,8 @@ func TestProcessUpgradeDeaf(t *testing.T) {
 type stream struct {
 	conn    net.Conn
 	resp    bool
-	longest atomic.Int64 // ns, of the batches that ended since it was set to 0
+	pause   time.Duration // within a batch
+	longest atomic.Int64  // ns, of the batches that ended since it was set to 0
 }
 
 const batch = 8 // requests that a stream sends at once
@@ -335,6 +336,7 @@ func (s *stream) run(t *testing.T, c *census, stop *atomic.Bool) {
 		cut := n * 7 % len(text) // sometimes a request comes in two parts
 		_, err := io.WriteString(s.conn, text[:cut])
 		if err == nil {
+			time.Sleep(s.pause)
 			_, err = io.WriteString(s.conn, text[cut:])
 		}
 		ids = ids[:0]
@@ -388,12 +390,13 @@ func (s *stream) read(r *bufio.Reader) (uint64, error) {
 }
 
 // TestProcessUpgradeUnderLoad: 64 connections that pipeline notice an upgrade by a short pause and by
-// nothing else; also while new programs do not come up. KATSUBUSHI_SOAK=1 makes it 100 upgrades.
+// nothing else; also while new programs do not come up. KATSUBUSHI_SOAK=1 makes it 100 upgrades, without pauses between
+// requests.
 func TestProcessUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
-	upgrades := 4
+	upgrades, pause := 2, 20*time.Millisecond
 	if os.Getenv("KATSUBUSHI_SOAK") != "" {
-		upgrades = 100
+		upgrades, pause = 100, 0
 	}
 	for _, engine := range availableEngines(t) {
 		t.Run(engine, func(t *testing.T) {
@@ -403,7 +406,7 @@ func TestProcessUpgradeUnderLoad(t *testing.T) {
 			var clients sync.WaitGroup
 			streams := make([]*stream, 64)
 			for i := range streams {
-				s := &stream{conn: dial(t, "tcp", u.Addr()), resp: i%2 == 1}
+				s := &stream{conn: dial(t, "tcp", u.Addr()), resp: i%2 == 1, pause: pause}
 				streams[i] = s
 				clients.Go(func() { s.run(t, &c, &stop) })
 			}

@@ -149,10 +149,10 @@ func (c *Child) End(s os.Signal, limit time.Duration) (code int, err error) {
 }
 
 // Until waits for a condition, and fails the test when it does not come true. It looks often at first, because most
-// conditions come true soon, and then less often: conditions read whole logs.
+// conditions come true soon, and then less often: conditions read whole logs, and some ask daemons a lot.
 func Until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	const seldom = 25 * time.Millisecond
+	const seldom = 100 * time.Millisecond
 	pause := time.Millisecond
 	for deadline := time.Now().Add(patience); !is(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
