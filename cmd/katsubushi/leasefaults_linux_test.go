@@ -34,6 +34,22 @@ func (p *process) came(state string) int {
 	return strings.Count(p.Logged(), `"state":"`+state+`"`)
 }
 
+// TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's
+// daemon: whatever holds the lease is killed, and somebody else gets its worker id.
+func TestProcessKilledHolderAndSuccessor(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	initAlone(t, url)
+	c := census{lanes: 1}
+	for range 3 {
+		p := launchLeasing(t, url, alone...)
+		p.WaitListening(t)
+		c.add(hurry(t, p, 20_000))
+		p.Process.Kill()
+	}
+	c.verdict(t)
+}
+
 // TestProcessStoppedForThreeLeases: a daemon with unanswered requests is paused while another one gets
 // its worker id and issues. When it wakes up it continues with those requests; then it waits until
 // a worker id is free.

@@ -153,7 +153,6 @@ func TestProcessNobodyReadsTheLog(t *testing.T) {
 func TestProcessStopsThoughNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	d := startDeaf(t)
-	d.chatter(t)
 	d.Process.Signal(syscall.SIGTERM)
 	d.ends(t, exitOK)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
@@ -70,31 +69,4 @@ func (p *process) serve(lanes int) bool {
 		}
 	}
 	return n == lanes
-}
-
-// TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's
-// daemon: whatever holds the lease is killed, and somebody else gets its worker id.
-func TestProcessKilledHolderAndSuccessor(t *testing.T) {
-	t.Parallel()
-	url := redistest.Start(t).URL()
-	initPool(t, url)
-	c := census{lanes: 1}
-	for range 3 {
-		// Four other daemons, so that there is one worker id to be had: the killed one's.
-		var others []*process
-		for range 4 {
-			o := launchLeasing(t, url)
-			o.WaitListening(t)
-			others = append(others, o)
-		}
-		p := launchLeasing(t, url)
-		p.WaitListening(t)
-		for _, d := range append(others, p) {
-			c.add(hurry(t, d, 20_000))
-		}
-		for _, d := range append(others, p) {
-			d.Process.Kill()
-		}
-	}
-	c.verdict(t)
 }

@@ -31,7 +31,7 @@ func TestManyNamesAreHandedOver(t *testing.T) {
 	if n > 0 {
 		args = []string{"--unsafe-no-fsync=false"}
 	} else {
-		n = 300 // the race detector needs its time; make test has 1,000 without it
+		n = 100 // the race detector needs its time; make test has 1,000 without it
 	}
 	m := etcdtest.Start(t, args...)
 	url := etcdtest.URL(t, m)
