@@ -53,8 +53,8 @@ func Run(t *testing.T, fresh func(t testing.TB) Place) {
 }
 
 const (
-	seeds = 4
-	calls = 150 // of a seed
+	seeds = 2
+	calls = 100 // of a seed
 )
 
 // patience is for one call on a busy machine.

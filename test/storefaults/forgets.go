@@ -14,7 +14,7 @@ import (
 func (w *World) RestoreWithHolders() {
 	all := []*Daemon{w.Start()}
 	w.serve(all...)
-	old := w.save()
+	old := w.Servers.(Disk).Save()
 	all = append(all, w.Start())
 	w.serve(all[1])
 	w.extended(all...)
@@ -25,7 +25,7 @@ func (w *World) RestoreWithHolders() {
 func (w *World) RestoreWithNewcomer() {
 	all := []*Daemon{w.Start()}
 	w.serve(all...)
-	old := w.save()
+	old := w.Servers.(Disk).Save()
 	all = append(all, w.Start())
 	w.serve(all[1])
 	w.extended(all...)
@@ -39,7 +39,7 @@ func (w *World) RestoreWithNewcomer() {
 func (w *World) RestoreWithAllStopped() {
 	first := w.Spawn()
 	w.serve(first)
-	old := w.save()
+	old := w.Servers.(Disk).Save()
 	second := w.Spawn()
 	w.serve(first, second)
 	w.extended(first, second)
@@ -56,16 +56,6 @@ func (w *World) RestoreWithAllStopped() {
 	second.Resume()
 	w.back(at, first, second)
 	w.extended(newcomer)
-}
-
-// save copies what is recorded, which daemons notice no more than a restart.
-func (w *World) save() (copied string) {
-	w.each(w.Kill)
-	copied = w.Servers.(Disk).Save()
-	w.each(w.Launch)
-	w.Ready()
-	w.extended(w.daemons...)
-	return copied
 }
 
 // restore returns the time in ms at which no server ran.

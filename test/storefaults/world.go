@@ -44,7 +44,7 @@ type Servers interface {
 	Leader() int
 }
 
-// A Disk is what Servers have whose data can be replaced while all of them are killed.
+// A Disk is what Servers have whose data can be saved while they serve, and replaced while all of them are killed.
 type Disk interface {
 	Servers
 	Save() (copied string)

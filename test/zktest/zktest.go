@@ -235,9 +235,11 @@ func (s *Server) Get(key string) string {
 	return string(text)
 }
 
-// Save copies the data directory of a server that is killed, and Restore brings it back.
+// Save copies the data directory while the server stands still, and Restore brings it back.
 func (s *Server) Save() (copied string) {
 	s.t.Helper()
+	s.Pause()
+	defer s.Resume()
 	copied = filepath.Join(s.t.TempDir(), "saved")
 	s.copy(copied, s.Dir)
 	return copied

@@ -65,7 +65,7 @@ func TestStore(t *testing.T) {
 	castest.Store(t, func(t testing.TB) castest.Place {
 		c := settings(t, m)
 		return func(t testing.TB) cas.Driver { return driverOf(t, c, lasting) }
-	}, 2)
+	}, 1)
 }
 
 func TestFaultsAreInTheDocumentation(t *testing.T) {

@@ -246,7 +246,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		n, bytes int
 		load     bool // it is Load that refuses
 	}{
-		{"id/", cas.MaxChildren + 1, 1, true}, {"on/", 30, 40_000, true}, {"id/", 10, maxRead, true},
+		{"on/", 30, 40_000, true}, {"id/", 10, maxRead, true},
 		{"peers/", cas.MaxChildren + 1, 1, false}, {"peers/", 10, maxRead, false},
 	} {
 		d := driverOf(t, settings(t, m), lasting)
@@ -272,6 +272,10 @@ func TestTooMuchIsRefused(t *testing.T) {
 	fill(d, "id/", cas.MaxChildren, 1)
 	if v, err := d.Load(within(t, patience), conn); err != nil || len(v.Records) != 0 {
 		t.Errorf("strange keys are no records: %d, %v", len(v.Records), err)
+	}
+	m.Put(d.key("id/", "y"), "")
+	if _, err := d.Load(within(t, patience), conn); !errors.Is(err, cas.ErrTooLarge) {
+		t.Errorf("one more: %v", err)
 	}
 }
 
