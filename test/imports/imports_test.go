@@ -282,7 +282,7 @@ var exclusive = []rule{
 		"internal/services", "internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade",
 		"internal/names", "internal/windows",
 		"test/chaos/library", "test/childprocess", "test/clients", "test/etcdtest", "test/followtest", "test/redistest",
-		"test/selfsigned", "test/zktest", "workerid/*",
+		"test/selfsigned", "test/sqltest", "test/zktest", "workerid/*",
 	}, "grammars, generators and leases do no I/O"},
 }
 

@@ -19,9 +19,9 @@ func (d *daemon) announce(name, text string) error {
 
 // listing is Listing, and again while Redis is late.
 func (d *daemon) listing(known []string) (all map[string]string, left int, err error) {
-	err = again(late, func() (err error) {
+	all, err = again(late, func() (all map[string]string, err error) {
 		all, left, err = d.Listing(d.Context(), known)
-		return err
+		return all, err
 	})
 	return all, left, err
 }

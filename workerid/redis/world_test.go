@@ -140,56 +140,36 @@ func unsent(err error) bool {
 }
 
 // again makes a call up to twelve times, while its error may be that of a busy machine, as a keeper and an operator do.
-func again(busy func(error) bool, call func() error) (err error) {
+func again[T any](busy func(error) bool, call func() (T, error)) (answer T, err error) {
 	for range 12 {
-		if err = call(); !busy(err) {
+		if answer, err = call(); !busy(err) {
 			break
 		}
 	}
-	return err
+	return answer, err
 }
 
 // An operator uses a pool, and tries again.
 type operator struct{ *Pool }
 
-func (o operator) List(ctx context.Context) (all []workerid.Lease, err error) {
-	err = again(late, func() (err error) {
-		all, err = o.Pool.List(ctx)
-		return err
-	})
-	return all, err
+func (o operator) List(ctx context.Context) ([]workerid.Lease, error) {
+	return again(late, func() ([]workerid.Lease, error) { return o.Pool.List(ctx) })
 }
 
-func (o operator) Stats(ctx context.Context) (s Stats, err error) {
-	err = again(late, func() (err error) {
-		s, err = o.Pool.Stats(ctx)
-		return err
-	})
-	return s, err
+func (o operator) Stats(ctx context.Context) (Stats, error) {
+	return again(late, func() (Stats, error) { return o.Pool.Stats(ctx) })
 }
 
-func (o operator) Release(ctx context.Context, worker uint64) (f workerid.Freed, err error) {
-	err = again(unsent, func() (err error) {
-		f, err = o.Pool.Release(ctx, worker)
-		return err
-	})
-	return f, err
+func (o operator) Release(ctx context.Context, worker uint64) (workerid.Freed, error) {
+	return again(unsent, func() (workerid.Freed, error) { return o.Pool.Release(ctx, worker) })
 }
 
-func (o operator) ResetClock(ctx context.Context) (r ClockReset, err error) {
-	err = again(unsent, func() (err error) {
-		r, err = o.Pool.ResetClock(ctx)
-		return err
-	})
-	return r, err
+func (o operator) ResetClock(ctx context.Context) (ClockReset, error) {
+	return again(unsent, func() (ClockReset, error) { return o.Pool.ResetClock(ctx) })
 }
 
-func (o operator) initialise(ctx context.Context, how How) (result string, err error) {
-	err = again(unsent, func() (err error) {
-		result, err = o.Pool.initialise(ctx, how)
-		return err
-	})
-	return result, err
+func (o operator) initialise(ctx context.Context, how How) (string, error) {
+	return again(unsent, func() (string, error) { return o.Pool.initialise(ctx, how) })
 }
 
 func (w *world) pool() operator {
@@ -233,11 +213,12 @@ func (d *daemon) tryAcquire(timeout time.Duration) error {
 // try makes a call within a time. If that is redislink.Patience, the call is meant to be answered.
 func (d *daemon) try(timeout time.Duration, call func(context.Context) error) error {
 	meant := func(err error) bool { return timeout == redislink.Patience && late(err) }
-	return again(meant, func() error {
+	_, err := again(meant, func() (any, error) {
 		ctx, cancel := within(timeout)
 		defer cancel()
-		return call(ctx)
+		return nil, call(ctx)
 	})
+	return err
 }
 
 func (d *daemon) acquireIn(ctx context.Context) error {
