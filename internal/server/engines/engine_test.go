@@ -113,7 +113,7 @@ func TestSplitInput(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		for _, size := range []int{1, 7, 500, 512, 513, 5000, 100_000} {
+		for _, size := range []int{1, 7, 500, 5000, 100_000} {
 			x, skip, big := 300_000, 72_000, 200_000
 			if size < 100 {
 				x, skip, big = x/100, skip/100, big/100 // each piece costs a system call

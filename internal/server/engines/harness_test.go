@@ -54,14 +54,15 @@ func everywhere(t *testing.T, test func(t *testing.T, m candidate, p place)) {
 	for _, m := range makers() {
 		for i, p := range places {
 			crossed := i == 1 || i == 2
-			half := raceDetector && os.Getenv("KATSUBUSHI_SOAK") != "1"
-			if half && crossed != (len(t.Name())%2 == 1) || !half && m.name == "tinyuring" && crossed {
+			if halved() && crossed != (len(t.Name())%2 == 1) || !halved() && m.name == "tinyuring" && crossed {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) { test(t, m, p) })
 		}
 	}
 }
+
+func halved() bool { return raceDetector && os.Getenv("KATSUBUSHI_SOAK") != "1" }
 
 // A rig is a running engine.
 type rig struct {

@@ -183,16 +183,13 @@ func TestWakeStorm(t *testing.T) {
 	})
 }
 
-// While very many wait, the others of their loops are answered: those who wait get their answers only
+// While many wait, the others of their loops are answered: those who wait get their answers only
 // after the others have had theirs.
 func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		count := 300
-		if m.name == "tinyuring" {
-			count = 50
-		}
+		const count = 50
 		r := start(t, m, p, nil)
-		clients := make([]*client, count)
+		var clients [count]*client
 		asked := r.well.asked.Load()
 		for i := range clients {
 			clients[i] = r.dial()
@@ -200,7 +197,7 @@ func TestOthersAreAnsweredMeanwhile(t *testing.T) {
 		}
 		r.parked(asked, count)
 		others := []*client{r.dial(), r.dial(), r.dial()}
-		for i := range 100 {
+		for i := range 30 {
 			for _, c := range others {
 				c.echo(i)
 			}
