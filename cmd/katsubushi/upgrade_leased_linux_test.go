@@ -2,10 +2,14 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -13,13 +17,21 @@ import (
 
 // TestProcessUpgradeLeased: the new process leases a worker id of its own; without a free one the old process
 // goes on. The old one's comes free at the end. Ids on a connection rise, although the worker id is another
-// one and the old process was far ahead of the clock.
+// one and the old process was far ahead of the clock. A name that is declared while the new process waits is one of its
+// names.
 func TestProcessUpgradeLeased(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	pool := []string{"-redis", server.URL(), "-min-worker-id", "1", "-max-worker-id", "2"}
 	poolOf{pool}.init(t)
-	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)
+	names := filepath.Join(t.TempDir(), "names")
+	declare := func(lines string) {
+		if err := os.WriteFile(names, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare("early uuid4\n")
+	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s", "-names", names)...)
 	conn := dial(t, "tcp", u.Addr())
 	r := bufio.NewReader(conn)
 	worker := func(id uint64) uint64 { return generator.Katsubushi().Decompose(id).Worker }
@@ -46,13 +58,47 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	if id := get(t, conn, r); code != exitFailure || !strings.Contains(said, "goes on") || id <= last || worker(id) != 1 {
 		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
 	}
-	rival.end(t, syscall.SIGTERM)
+	waits := func() int { return strings.Count(u.Logged(), `"reason":"no worker id is free"`) }
+	other := dial(t, "tcp", u.Addr())
+	upgraded, wrong := make(chan bool), make(chan string, 1)
+	go func() { // beside the first upgrade below
+		for before := waits(); waits() == before; time.Sleep(time.Millisecond) {
+		}
+		declare("early uuid4\nlate uuid7\n")
+		syscall.Kill(u.Process.Pid, syscall.SIGHUP)
+		for !strings.Contains(u.Logged(), "late uuid7") {
+			time.Sleep(time.Millisecond)
+		}
+		rival.Process.Signal(syscall.SIGTERM)
+		for r := bufio.NewReader(other); ; {
+			io.WriteString(other, "get late\r\n")
+			line, err := r.ReadString('\n')
+			if err != nil || line != "VALUE late 0 36\r\n" {
+				wrong <- fmt.Sprintf("%q, %v", line, err)
+				return
+			}
+			r.ReadString('\n')
+			r.ReadString('\n')
+			select {
+			case <-upgraded:
+				close(wrong)
+				return
+			default:
+			}
+		}
+	}()
 
 	for _, next := range []uint64{2, 1} {
 		last = get(t, conn, r)
 		u.succeed(t)
 		if id := get(t, conn, r); id <= last || worker(id) != next {
 			t.Errorf("id %d of worker id %d after %d, want worker id %d", id, worker(id), last, next)
+		}
+		if next == 2 {
+			close(upgraded)
+			if answer, some := <-wrong; some {
+				t.Errorf("a name that the old process was told of meanwhile: %s", answer)
+			}
 		}
 		_, list, stderr := poolOf{pool}.lease("list")
 		if strings.Contains(u.Logged(), "worker ids are not given back") { // Redis did not answer

@@ -242,7 +242,7 @@ func (d *Daemon) busy() {
 	}
 }
 
-// Reload reads the certificate, the users and the names again. Open connections keep their
+// Reload reads the certificate, the users and the names again; so does a successor that is starting. Open connections keep their
 // certificate, lose what their user lost, and see new names. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
 	if d.front.TLS == nil && !d.c.HasLogins() && d.c.DefinitionsFile == "" {
@@ -252,6 +252,7 @@ func (d *Daemon) Reload() {
 	if d.c.DefinitionsFile != "" {
 		d.observer.Reloaded("names", d.names.Reload())
 	}
+	d.giver.Reloaded()
 }
 
 // Run serves until ctx ends, then stops in order; or until another process has taken over, see
@@ -296,6 +297,9 @@ func (d *Daemon) takeOver(ctx context.Context) (*handover.Taker, error) {
 	taken, err := handover.Take(ctx, d.handover(), d.c.Inherited.From)
 	if err != nil {
 		return nil, err
+	}
+	if err := d.names.Reload(); err != nil { // its clients may know names that this process has not read
+		d.observer.Reloaded("names", err)
 	}
 	return taken, d.bind()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
@@ -55,7 +56,8 @@ type Giver struct {
 
 	upgrading sync.Mutex // held during an upgrade, and from End on
 	child     atomic.Pointer[Child]
-	retired   bool // another process serves now, or may: this one must not; with upgrading held
+	reloaded  atomic.Bool // since the child was started, which may have read the files before
+	retired   bool        // another process serves now, or may: this one must not; with upgrading held
 }
 
 // NewGiver makes a Giver. It refuses upgrades before Serves.
@@ -100,6 +102,7 @@ func (g *Giver) Upgrade(u Upgrade) (err error) {
 		return err
 	}
 	g.child.Store(&child)
+	g.reloaded.Store(false)
 	defer g.child.Store(nil)
 	a := &attempt{Giver: g, child: child, failed: fail}
 	a.hold = context.AfterFunc(ctx, func() { child.Deadline(time.Unix(1, 0)) })
@@ -134,6 +137,9 @@ func (g *Giver) Abandon() {
 		(*c).Kill()
 	}
 }
+
+// Reloaded tells that this process has read its files again. A process that takes over later does so, too.
+func (g *Giver) Reloaded() { g.reloaded.Store(true) }
 
 // End waits for the end of an upgrade that is under way; no other one follows. It reports whether another
 // process serves now, or may: then this one must not.
@@ -210,6 +216,9 @@ func (a *attempt) run(ctx context.Context) (Succession, error) {
 		return Succession{}, errors.Join(fmt.Errorf("%d connections are lost: %w", len(a.moved), err), a.takeBack(err, nil))
 	}
 	a.child.Flushed()
+	if a.reloaded.Load() {
+		a.child.Signal(syscall.SIGHUP)
+	}
 	if a.ctx.Err() != nil { // whoever stopped this process means both
 		a.child.Signal(os.Interrupt)
 	}

@@ -600,16 +600,32 @@ func TestAStopDuringAnUpgrade(t *testing.T) {
 	}
 }
 
-// TestAStopAtTheEndOfAnUpgrade: whoever stops the old process means both.
-func TestAStopAtTheEndOfAnUpgrade(t *testing.T) {
+// TestASignalDuringAnUpgrade: whoever stops the old process means both, and whoever makes it reload, too.
+func TestASignalDuringAnUpgrade(t *testing.T) {
+	signal(t, os.Interrupt, func(g *Giver, sent upgrade.Kind) {
+		if sent == upgrade.Serve {
+			g.fail(context.Canceled)
+		}
+	})
+	for _, when := range []upgrade.Kind{upgrade.Begin, upgrade.Take, upgrade.Serve} {
+		signal(t, syscall.SIGHUP, func(g *Giver, sent upgrade.Kind) {
+			if sent == when {
+				g.Reloaded()
+			}
+		})
+	}
+	signal(t, nil, func(*Giver, upgrade.Kind) {})
+}
+
+// signal makes an upgrade in which the old process has a signal to pass on; nil = none.
+func signal(t *testing.T, want os.Signal, sends func(g *Giver, sent upgrade.Kind)) {
 	bubble(t, func(t *testing.T) {
 		old, g := serving(t)
+		g.Reloaded() // before the upgrade
 		w := newWire()
 		link := &child{wire: w, deadline: make(chan struct{}), stop: w.dieNew}
 		link.onSend = func(m upgrade.Message) error {
-			if m.Kind == upgrade.Serve {
-				g.fail(context.Canceled)
-			}
+			sends(g, m.Kind)
 			return nil
 		}
 		for _, k := range []upgrade.Kind{upgrade.Hello, upgrade.Ready, upgrade.Serving} {
@@ -617,8 +633,8 @@ func TestAStopAtTheEndOfAnUpgrade(t *testing.T) {
 		}
 		err := g.Upgrade(Upgrade{Start: func() (Child, error) { return link, nil }, Timeout: time.Minute,
 			Succeeded: func(Succession) {}})
-		if err != nil || len(link.said) != 1 || link.said[0] != os.Interrupt {
-			t.Errorf("%v, %v", err, link.said)
+		if list := append(link.said, nil); err != nil || list[0] != want || len(list) > 2 {
+			t.Errorf("%v, %v; want %v", err, link.said, want)
 		}
 		close(w.toNew)
 		for m := range w.toNew {
