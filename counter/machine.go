@@ -95,10 +95,15 @@ func NewMachine(r Record, to Issuer, batch uint64, log *slog.Logger) *Machine {
 	return m
 }
 
-// judge refuses what cannot be used, before a client has asked for it.
+// judge refuses what cannot be used, and what has ended, before a client has asked for it.
 func (m *Machine) judge(r Record) {
-	if r.Fault != nil || m.faulty {
+	switch left, _ := m.to.Left(); {
+	case r.Fault != nil:
 		m.to.Refuse(r.Fault)
+	case left == 0 && !m.closed && m.def.Count(r.Next) == 0:
+		m.to.Refuse(ErrEnded)
+	case m.faulty:
+		m.to.Refuse(nil)
 	}
 	m.faulty = r.Fault != nil
 }
@@ -266,10 +271,14 @@ func (m *Machine) Block() uint64 { return m.block }
 // have some of them.
 func (m *Machine) Remaining() uint64 { return m.def.Count(m.next) }
 
-// DaysLeft returns how long the remaining values last at the present rate; +Inf if it is not known.
+// DaysLeft returns how long the remaining values last at the present rate; +Inf if that is not known, and there are any.
 func (m *Machine) DaysLeft() float64 {
-	if m.rate == 0 {
+	switch left := m.Remaining(); {
+	case left == 0:
+		return 0
+	case m.rate == 0:
 		return math.Inf(1)
+	default:
+		return float64(left) / m.rate / (24 * time.Hour).Seconds()
 	}
-	return float64(m.Remaining()) / m.rate / (24 * time.Hour).Seconds()
 }

@@ -138,9 +138,14 @@ func (b *bench) calls() script.Calls {
 		},
 		// learn 50 [retired] [spoilt]: what the record says, with that floor
 		"learn": func(floor uint64, options ...string) {
-			b.Learn(counter.Record{Definition: b.r.Definition, Floor: floor, Retired: slices.Contains(options, "retired"),
-				Fault: fault(options)})
+			b.Learn(counter.Record{Definition: b.r.Definition, Floor: floor, Next: b.r.Next,
+				Retired: slices.Contains(options, "retired"), Fault: fault(options)})
 		},
+		// restart: another daemon's Machine; lasts: for how many days it does
+		"restart": func() {
+			b.Machine = counter.NewMachine(b.r, b, 0, slog.New(slog.NewTextHandler(&b.log, nil)))
+		},
+		"lasts": func() string { return fmt.Sprint(b.DaysLeft()) },
 		// late TEXT: why the issuer does not take a block; knows-time true; seals NEXT REST
 		"late":       func(text ...string) { b.late = errors.New(strings.Join(text, " ")) },
 		"knows-time": func(knows bool) { b.knows, b.late = knows, nil },
@@ -176,6 +181,7 @@ func (b *bench) record(options ...string) {
 	n, _ := strconv.ParseUint(batch, 10, 64)
 	b.r = counter.NewRecord(b.Definition(options), "t0")
 	b.r.Fault = fault(options)
+	b.left = 0
 	b.Machine = counter.NewMachine(b.r, b, n, slog.New(slog.NewTextHandler(&b.log, nil)))
 	s, ok := b.Machine.Span(1)
 	if ok && s.Term == b.term {
