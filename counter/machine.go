@@ -271,7 +271,8 @@ func (m *Machine) Block() uint64 { return m.block }
 // have some of them.
 func (m *Machine) Remaining() uint64 { return m.def.Count(m.next) }
 
-// DaysLeft returns how long the remaining values last at the present rate; +Inf if that is not known, and there are any.
+// DaysLeft returns how long the remaining values last at the present rate; +Inf if there are some, and that is not
+// known.
 func (m *Machine) DaysLeft() float64 {
 	switch left := m.Remaining(); {
 	case left == 0:

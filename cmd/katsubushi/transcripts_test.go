@@ -35,7 +35,8 @@ type transcript struct {
 	env variables
 }
 
-// TestTranscriptsOfCommands compares what commands say with the files. With -update it writes them: read the difference.
+// TestTranscriptsOfCommands compares what commands say with the files. With -update it writes them: read the
+// difference.
 func TestTranscriptsOfCommands(t *testing.T) {
 	paths, err := filepath.Glob("testdata/transcripts/*")
 	if err != nil || len(paths) == 0 {

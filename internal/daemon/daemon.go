@@ -242,8 +242,9 @@ func (d *Daemon) busy() {
 	}
 }
 
-// Reload reads the certificate, the users and the names again; so does a successor that is starting. Open connections keep their
-// certificate, lose what their user lost, and see new names. If a file is invalid, the old content stays in force.
+// Reload reads the certificate, the users and the names again; so does a successor that is starting. Open connections
+// keep their certificate, lose what their user lost, and see new names. If a file is invalid, the old content stays in
+// force.
 func (d *Daemon) Reload() {
 	if d.front.TLS == nil && !d.c.HasLogins() && d.c.DefinitionsFile == "" {
 		d.c.Log.Info("nothing to reload: no certificate, no users and no file of names configured")
