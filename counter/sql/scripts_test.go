@@ -35,7 +35,8 @@ import (
 //	lock, unlock          another session keeps the table locked
 //	a asks QUESTION       in a session of the store
 //	a dies                its sessions end
-//	a writes [history] [token] [was]   over a row of orders that had another one
+//	a writes [history] [token] [was] [damaged]   over a row of orders that had another one, or over one
+//	that seemed damaged
 func TestScripts(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
 		script.RunAs(t, "testdata/tables.script", db.kind, func(t *testing.T, play func(script.Do)) {
@@ -179,6 +180,9 @@ func (f *fleet) store(s *Store, words []string) string {
 			other.Token = "another"
 		default:
 			other.was--
+		}
+		if slices.Contains(words, "damaged") {
+			other.Fault = errors.New("damaged")
 		}
 		write := ledger.Write{Found: ledger.Found{Version: &other}, Next: next}
 		_, swapped := s.d.Swap(bg, nil, []ledger.Write{write})
