@@ -246,6 +246,7 @@ func (d *Daemon) busy() {
 // keep their certificate, lose what their user lost, and see new names. If a file is invalid, the old content stays in
 // force.
 func (d *Daemon) Reload() {
+	d.giver.Reloads() // first: a successor that takes over meanwhile must not miss it
 	if d.front.TLS == nil && !d.c.HasLogins() && d.c.DefinitionsFile == "" {
 		d.c.Log.Info("nothing to reload: no certificate, no users and no file of names configured")
 	}
@@ -253,7 +254,6 @@ func (d *Daemon) Reload() {
 	if d.c.DefinitionsFile != "" {
 		d.observer.Reloaded("names", d.names.Reload())
 	}
-	d.giver.Reloaded()
 }
 
 // Run serves until ctx ends, then stops in order; or until another process has taken over, see

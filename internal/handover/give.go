@@ -56,7 +56,7 @@ type Giver struct {
 
 	upgrading sync.Mutex // held during an upgrade, and from End on
 	child     atomic.Pointer[Child]
-	reloaded  atomic.Bool // since the child was started, which may have read the files before
+	reloads   atomic.Bool // since the child was started, which may have read the files before
 	retired   bool        // another process serves now, or may: this one must not; with upgrading held
 }
 
@@ -102,7 +102,7 @@ func (g *Giver) Upgrade(u Upgrade) (err error) {
 		return err
 	}
 	g.child.Store(&child)
-	g.reloaded.Store(false)
+	g.reloads.Store(false)
 	defer g.child.Store(nil)
 	a := &attempt{Giver: g, child: child, failed: fail}
 	a.hold = context.AfterFunc(ctx, func() { child.Deadline(time.Unix(1, 0)) })
@@ -138,8 +138,8 @@ func (g *Giver) Abandon() {
 	}
 }
 
-// Reloaded tells that this process has read its files again. A process that takes over later does so, too.
-func (g *Giver) Reloaded() { g.reloaded.Store(true) }
+// Reloads tells that this process reads its files again. One that takes over is made to do so, too.
+func (g *Giver) Reloads() { g.reloads.Store(true) }
 
 // End waits for the end of an upgrade that is under way; no other one follows. It reports whether another
 // process serves now, or may: then this one must not.
@@ -216,7 +216,7 @@ func (a *attempt) run(ctx context.Context) (Succession, error) {
 		return Succession{}, errors.Join(fmt.Errorf("%d connections are lost: %w", len(a.moved), err), a.takeBack(err, nil))
 	}
 	a.child.Flushed()
-	if a.reloaded.Load() {
+	if a.reloads.Load() {
 		a.child.Signal(syscall.SIGHUP)
 	}
 	if a.ctx.Err() != nil { // whoever stopped this process means both

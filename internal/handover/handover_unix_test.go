@@ -610,7 +610,7 @@ func TestASignalDuringAnUpgrade(t *testing.T) {
 	for _, when := range []upgrade.Kind{upgrade.Begin, upgrade.Take, upgrade.Serve} {
 		signal(t, syscall.SIGHUP, func(g *Giver, sent upgrade.Kind) {
 			if sent == when {
-				g.Reloaded()
+				g.Reloads()
 			}
 		})
 	}
@@ -621,7 +621,7 @@ func TestASignalDuringAnUpgrade(t *testing.T) {
 func signal(t *testing.T, want os.Signal, sends func(g *Giver, sent upgrade.Kind)) {
 	bubble(t, func(t *testing.T) {
 		old, g := serving(t)
-		g.Reloaded() // before the upgrade
+		g.Reloads() // before the upgrade
 		w := newWire()
 		link := &child{wire: w, deadline: make(chan struct{}), stop: w.dieNew}
 		link.onSend = func(m upgrade.Message) error {
