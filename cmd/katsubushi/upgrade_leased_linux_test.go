@@ -59,10 +59,11 @@ func TestProcessUpgradeLeased(t *testing.T) {
 		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
 	}
 	waits := func() int { return strings.Count(u.Logged(), `"reason":"no worker id is free"`) }
+	before := waits()
 	other := dial(t, "tcp", u.Addr())
 	upgraded, wrong := make(chan bool), make(chan string, 1)
 	go func() { // beside the first upgrade below
-		for before := waits(); waits() == before; time.Sleep(time.Millisecond) {
+		for ; waits() == before; time.Sleep(time.Millisecond) {
 		}
 		declare("early uuid4\nlate uuid7\n")
 		syscall.Kill(u.Process.Pid, syscall.SIGHUP)
@@ -99,6 +100,7 @@ func TestProcessUpgradeLeased(t *testing.T) {
 			if answer, some := <-wrong; some {
 				t.Errorf("a name that the old process was told of meanwhile: %s", answer)
 			}
+			await(t, "both have reloaded", func() bool { return strings.Count(u.Logged(), `"msg":"reloaded"`) == 2 })
 		}
 		_, list, stderr := poolOf{pool}.lease("list")
 		if strings.Contains(u.Logged(), "worker ids are not given back") { // Redis did not answer

@@ -19,7 +19,8 @@ import (
 // may have been killed between writing a record and saying so.
 const rescan = 30 * time.Second
 
-// reread is how often the file of changes is read although it seems to be as it was.
+// reread is how often the file of changes is read although it seems to be as it was: so that the ledger's note of this
+// daemon, of every ten seconds, does not grow old.
 const reread = 9 * time.Second
 
 // changes is what a Store knows of what operators did.

@@ -381,7 +381,8 @@ func TestOtherLayouts(t *testing.T) {
 	}
 }
 
-// TestManyLanesAreOneEvent: what happens to 64 lanes at once is a line, and hides nothing that was before.
+// TestManyLanesAreOneEvent: what happens to 64 lanes at once is a line, and hides nothing that was before. With
+// logins no line shows the values of a sequence.
 func TestManyLanesAreOneEvent(t *testing.T) {
 	var list []events.Event // the newest first
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
