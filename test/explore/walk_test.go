@@ -27,13 +27,10 @@ var strolls = []stroll{
 	{"files", 30_000, 70_000, []Kind{Jump, Backup}},
 	{"files", 30_000, 70_000, []Kind{Delete, Backup}},
 	{"files", 30_000, 70_000, []Kind{Jump, Lose, Copied}},
-	{"leases", 60_000, 0, nil},
 	{"strict", 36_000, 20_000, nil},
 	{"strict, long blocks", 36_000, 20_000, nil},
 	{"strict, two groups", 36_000, 20_000, nil},
 	{"timestamps", 36_000, 20_000, nil},
-	{"redis", 60_000, 0, nil},
-	{"redis, with a replica", 60_000, 0, nil},
 	{"lines, a fail-over", 40_000, 0, nil},
 	{"lines, two masters", 40_000, 0, nil},
 	{"lines, a restart", 40_000, 0, nil},
@@ -51,11 +48,7 @@ func (s *stroll) walk(w World, seed uint64) (end World, all Schedule, served boo
 			room = w.Choices(room[:0], true)
 			c = s.pick(rnd, room)
 		}
-		next := w.Do(c)
-		if next == nil { // it makes no difference
-			c, next = Choice{}, w.Do(Choice{})
-		}
-		if w = next; c.Kind != Default {
+		if w = w.Do(c); c.Kind != Default {
 			all = append(all, Deviation{step, c})
 		}
 		if x, is := w.(server); is && w.Now() > s.time+s.calm-12_000 {
@@ -84,10 +77,7 @@ func (s *stroll) pick(rnd *rand.Rand, all []Choice) Choice {
 // finds says whether a walk shows a mutant.
 func finds(t *testing.T, x *setting, mutant string) bool {
 	s := stroll{world: x.name, time: x.time}
-	start, err := x.begin(mutant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	start := x.start(mutant)
 	for seed := range uint64(mutantWalks) {
 		if end, all, _ := s.walk(start, seed); end.Err() != nil {
 			t.Logf("seed %d: %q: %v", seed, Shorten(start, all, x.time), end.Err())
@@ -106,10 +96,7 @@ func TestWalks(t *testing.T) {
 		t.Run(fmt.Sprint(n, " ", s.world), func(t *testing.T) {
 			t.Parallel()
 			x := settingOf(s.world)
-			start, err := x.begin("")
-			if err != nil {
-				t.Fatal(err)
-			}
+			start := x.start("")
 			first, n := int64(0), int64(quickWalks)
 			switch {
 			case *onlySeed >= 0:
@@ -139,11 +126,7 @@ func TestWalks(t *testing.T) {
 // A seed gives one schedule.
 func TestASeedGivesOneWalk(t *testing.T) {
 	for _, s := range strolls {
-		x := settingOf(s.world)
-		start, err := x.begin("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		start := settingOf(s.world).start("")
 		one, all, _ := s.walk(start, 1)
 		two, same, _ := s.walk(start, 1)
 		if !slices.Equal(all, same) || one.Digest() != two.Digest() {

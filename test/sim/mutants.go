@@ -21,6 +21,7 @@ const (
 	Rewinding Mutant = "the generator starts again when the clock goes back"
 	OneOwner  Mutant = "the lanes of a daemon are one owner"
 	Uncapped  Mutant = "windows reach further with every renewal"
+	Heedless  Mutant = "grants do not wait for replicas"
 )
 
 func memoryMutants() map[Mutant]memstore.Mutant {
@@ -44,9 +45,9 @@ func Mutants() []Mutant {
 	return all
 }
 
-// RedisMutants are those of the scripts.
+// RedisMutants are those of the scripts, and one of the daemon's side.
 func RedisMutants() []Mutant {
-	var all []Mutant
+	all := []Mutant{Heedless}
 	for _, m := range redismodel.Mutants() {
 		all = append(all, Mutant(m.String()))
 	}
