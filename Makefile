@@ -203,7 +203,7 @@ SEEDS ?= 1-6000
 soak-pool: ## 1,000 simulated hours of each profile of a pool that compares and sets. SEEDS=1-300 is a slice of 50; slices add up
 	KATSUBUSHI_SEED=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run 'TestPool$$' ./test/sim
 
-explore: ## every schedule of small worlds with raised bounds; it goes on from bin/explored if that has files. KATSUBUSHI_WORLD=files is one of them
+explore: ## every schedule of small worlds with raised bounds; it goes on from bin/explored if that has files. KATSUBUSHI_WORLD=leases is one of them
 	@mkdir -p bin/explored
 	KATSUBUSHI_EXPLORE=$(CURDIR)/bin/explored $(GO) test -count=1 -timeout 90m -v -run 'TestEverySchedule$$|TestLong$$' ./test/explore
 

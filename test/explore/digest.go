@@ -16,6 +16,7 @@ type digest struct {
 	now   int64
 	boot  int64
 	names []string
+	about func(d *digest, name string) // what there is to say of a name, at its first appearance
 }
 
 func (d *digest) add(v uint64) {
@@ -23,16 +24,16 @@ func (d *digest) add(v uint64) {
 	d.h = hi ^ lo ^ bits.RotateLeft64(v, 29)
 }
 
-// Number implements static.Visitor.
+// Number implements cas.Visitor.
 func (d *digest) Number(n int64) { d.add(uint64(n)) }
 
-// Time implements static.Visitor.
+// Time implements cas.Visitor.
 func (d *digest) Time(ms int64) { d.add(uint64(max(ms-d.now, -old))) }
 
-// Boot implements static.Visitor.
+// Boot implements cas.Visitor.
 func (d *digest) Boot(t time.Duration) { d.add(uint64(max(t.Milliseconds()-d.boot, -old)) ^ 1<<62) }
 
-// Name implements static.Visitor.
+// Name implements cas.Visitor.
 func (d *digest) Name(name string) {
 	if name == "" {
 		d.add(1 << 61)
@@ -46,4 +47,29 @@ func (d *digest) Name(name string) {
 	}
 	d.add(uint64(len(d.names)) | 1<<60)
 	d.names = append(d.names, name)
+	d.about(d, name)
+}
+
+// Text implements cas.Visitor. Of the words of a record, those of 13 digits are times, and those with a dot
+// are request ids.
+func (d *digest) Text(text string) {
+	from, hash, number, digits, dot := 0, uint64(0), int64(0), true, false
+	for i := 0; i <= len(text) && text != ""; i++ {
+		if i < len(text) && text[i] != ' ' {
+			c := text[i]
+			hash, number = hash*131+uint64(c), number*10+int64(c-'0')
+			digits, dot = digits && c >= '0' && c <= '9', dot || c == '.'
+			continue
+		}
+		switch {
+		case dot:
+			d.Name(text[from:i])
+		case digits && i-from == 13:
+			d.Time(number)
+		default:
+			d.add(hash | 1<<58)
+		}
+		from, hash, number, digits, dot = i+1, 0, 0, true, false
+	}
+	d.add(1 << 59)
 }

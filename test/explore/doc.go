@@ -1,6 +1,5 @@
-// Package explore runs every schedule of small worlds, with the code that ships: not some orders of events, but all of
-// them up to a bound. Random walks over the same worlds have any number of faults. The worlds are those of state files, of
-// strict order and of sequences in Redis; leases of shared stores are package sim's.
+// Package explore runs every schedule of small worlds, with the code that ships: not some orders of events,
+// as package sim does, but all of them up to a bound. Random walks over the same worlds have any number of faults.
 //
 // A world is a deterministic function of a list of choices. The choice that costs nothing is what happens
 // when all goes well. Others cost a fault or a preemption, and the bound says how many of each a schedule may

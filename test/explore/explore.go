@@ -12,6 +12,7 @@ type Bound struct {
 	Faults, Preemptions int
 	Time                int64  // ms from the start of the world
 	Kinds               []Kind // of faults; nil = all
+	Last                []Kind // the last fault is one of these if there are more than one; nil = any
 	Begin               int64  // faults begin before that, ms from the start; 0 = at any time
 }
 
@@ -33,7 +34,8 @@ type World interface {
 	// Choices adds all that may happen next, the default first. extra says whether any may cost; what costs nothing
 	// may happen without it.
 	Choices(to []Choice, extra bool) []Choice
-	Do(c Choice) World   // the state after a choice
+	// Do is the state after a choice; nil if it makes no difference.
+	Do(c Choice) World
 	Say(c Choice) string // what it means here
 	Digest() uint64
 	Now() int64 // ms from the start
@@ -129,6 +131,9 @@ func (e *Explorer) Run(start World) Report {
 			continue
 		}
 		w := f.world.Do(c)
+		if w == nil {
+			continue
+		}
 		e.report.Points++
 		if err := w.Err(); err != nil {
 			e.report.Err, e.report.Schedule = err, e.schedule()
@@ -167,7 +172,10 @@ func (e *Explorer) allowed(c Choice, l left, w World) bool {
 	if e.Bound.Begin > 0 && w.Now() >= e.Bound.Begin {
 		return false
 	}
-	return e.Bound.Kinds == nil || slices.Contains(e.Bound.Kinds, c.Kind)
+	if e.Bound.Kinds != nil && !slices.Contains(e.Bound.Kinds, c.Kind) {
+		return false
+	}
+	return l.faults > 1 || e.Bound.Faults < 2 || e.Bound.Last == nil || slices.Contains(e.Bound.Last, c.Kind)
 }
 
 // schedule is how the present state came about.
@@ -199,11 +207,34 @@ func Replay(w World, s Schedule, time int64) (told []string, err error) {
 		if c.Kind != Default || len(s) == 0 || s[0].Step < step+3 {
 			told = append(told, fmt.Sprintf("%6d ms: %s", w.Now(), w.Say(c)))
 		}
-		if w = w.Do(c); w.Err() != nil {
+		next := w.Do(c)
+		if next == nil {
+			return told, ErrOther
+		}
+		if w = next; w.Err() != nil {
 			return told, w.Err()
 		}
 	}
 	return told, nil
+}
+
+// Stage is a world once a schedule has happened to it. Its time begins there.
+func Stage(w World, s Schedule) (World, error) {
+	var room []Choice
+	for step := 0; len(s) > 0; step++ {
+		room = w.Choices(room[:0], true)
+		c := room[0]
+		if s[0].Step == step {
+			c, s = s[0].Choice, s[1:]
+		}
+		if !slices.Contains(room, c) {
+			return nil, ErrOther
+		}
+		if w = w.Do(c); w == nil {
+			return nil, ErrOther
+		}
+	}
+	return &since{w, w.Now()}, w.Err()
 }
 
 // Shorten leaves out the deviations that are not needed.
@@ -260,4 +291,10 @@ func (s *since) serves() bool {
 }
 
 // Do implements World.
-func (s *since) Do(c Choice) World { return &since{s.World.Do(c), s.start} }
+func (s *since) Do(c Choice) World {
+	next := s.World.Do(c)
+	if next == nil {
+		return nil
+	}
+	return &since{next, s.start}
+}

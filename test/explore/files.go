@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -18,21 +19,14 @@ const (
 	lookIn   = 1500 // between two attempts while the other one has the worker id
 	restart  = 50   // after a kill
 	rebooted = 1100 // after a power cut: longer than the run-ahead, see LEASES.md on directories that are put back
-	runAhead = 1000
-	began    = 1_800_000_000_000
 )
-
-// pauses are how long processes stand still, ms.
-var pauses = [...]int64{3_130, 11_440}
-
-var errWaits = errors.New("the call waits") // its store is thrown away
 
 var fileLayout = generator.Layout{Epoch: began - 1_000_000_000, Unit: 1, TimeBits: 42, WorkerBits: 8, SequenceBits: 6}
 
 // files is the world of windows in a file: two processes of one host that take turns with one worker id, with the
 // real Store over a disk that loses what was not synced and a memory that outlives processes. It does not change.
 type files struct {
-	mutant  string
+	mutant  sim.Mutant
 	shares  bool // static.Config.Share
 	port    *port
 	now     int64
@@ -83,7 +77,7 @@ type kept struct {
 
 // Files returns the world of two processes once the first one has a window. With shares, they go by the mark of a
 // second file too, as with several worker ids.
-func Files(m string, shares bool) World {
+func Files(m sim.Mutant, shares bool) World {
 	w := &files{mutant: m, shares: shares, port: &port{}}
 	for i := range w.daemons {
 		w.daemons[i] = &process{name: string(rune('a' + i)), due: int64(50 + i*lookIn)}
@@ -350,7 +344,7 @@ func (w *files) carryOut(p *process, u *visit) (s *static.Store, publish func())
 		}
 		return s, func() {
 			p.grant = g
-			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, w.page(i), w.clock(p)})
+			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, 0, w.page(i), w.clock(p)})
 		}
 	}
 	results, err := s.Extend(ctx, []workerid.Grant{u.grant})
@@ -394,7 +388,7 @@ func (w *files) seal(i int) (last int64) {
 			if last = x.used; w.mutant == earlyReport {
 				last = x.lo - 1
 			}
-			if w.mutant != unsealed {
+			if w.mutant != sim.Unsealed {
 				x.daemon = -1
 			}
 		}
@@ -410,7 +404,7 @@ func (w *files) use() {
 			continue
 		}
 		hi := x.hi
-		if w.mutant == unfenced {
+		if w.mutant == sim.Unfenced {
 			hi = x.lo + 3_600_000
 		}
 		x.used = max(x.used, min(hi, w.clock(w.daemons[x.daemon])+runAhead))

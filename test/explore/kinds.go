@@ -11,9 +11,12 @@ const (
 	Pause                      // of a daemon, before its call
 	StopSend                   // a daemon is stopped when it is about to send a request
 	Kill                       // and start again
+	Expire                     // all sessions
 	Backup                     // of the store, and Restore of it later
 	Restore
 	Raise     // the floor, by an operator
+	Wipe      // the pool, and make it again
+	Free      // a worker id, by an operator
 	Jump      // of a daemon's clock, within the maximum skew; of a host's clock
 	Power     // is cut
 	Fails     // a request, with an error
@@ -27,4 +30,5 @@ const (
 	Demote    // the leader
 	Stop      // a daemon, cleanly, and start it again
 	Cut       // a daemon off from the store
+	Promote   // the replica
 )

@@ -7,6 +7,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	rate "github.com/katsubushi/katsubushi/v3/counter/redis/line"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
 
 // The figures of the world of lines, ms, and how many values a daemon reserves: so many that the line is soon reached.
@@ -22,7 +23,7 @@ const (
 // other, or one whose disk is behind; daemons that reserve, and an operator. A world of one kind of loss has another
 // start. It does not change.
 type lines struct {
-	mutant  string
+	mutant  sim.Mutant
 	how     loss
 	now     int64
 	servers [2]lineServer
@@ -67,7 +68,7 @@ type unconfirmed struct {
 
 // Lines returns the world of a way to lose, before the sequence is created.
 func Lines(how loss, mutant string) World {
-	w := &lines{mutant: mutant, how: how, now: 1e12}
+	w := &lines{mutant: sim.Mutant(mutant), how: how, now: 1e12}
 	w.servers[0] = lineServer{history: w.newHistory(), serves: true, ahead: rate.MaxSkew.Milliseconds()}
 	w.servers[1] = lineServer{history: w.newHistory(), follows: how != Restart, ahead: -rate.MaxSkew.Milliseconds()}
 	return &since{w, w.now}
@@ -336,7 +337,7 @@ func (w *lines) Err() error {
 
 // Digest implements World.
 func (w *lines) Digest() uint64 {
-	d := digest{names: make([]string, 0, 16)}
+	d := digest{names: make([]string, 0, 16), about: func(*digest, string) {}}
 	d.Number(w.now)
 	d.Number(int64(w.master))
 	for i := range w.servers {

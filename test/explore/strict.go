@@ -9,6 +9,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
 
 // The figures of the world of strict order, ns.
@@ -42,7 +43,7 @@ var quiet = slog.New(slog.DiscardHandler)
 // strict is the world of three daemons and a sequence of strict order over a store like etcd, with clients that ask all
 // of them in turn. The real Machines decide, and the real Strict and Batches serve. It does not change.
 type strict struct {
-	mutant   string
+	mutant   sim.Mutant
 	hub      *hub
 	now      int64
 	calm     int64 // preemptions come before that, and while it is not clear who leads
@@ -105,7 +106,7 @@ func Watched(mutant string) World {
 
 // steady is a world once a daemon leads and all is steady.
 func steady(h *hub, mutant string) World {
-	w := &strict{mutant: mutant, hub: h, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
+	w := &strict{mutant: sim.Mutant(mutant), hub: h, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
 	w.record = counter.NewRecord(h.definition, "0")
 	for g := range w.board.Leaders {
 		if g != h.group && !(h.watched && g == (h.group+1)%leader.Groups) { // the others are led by a daemon that only renews

@@ -8,8 +8,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-var errLate = errors.New("no answer in time")
-
 // A msg is a request to the store or to a daemon on its way, or its answer.
 type msg struct {
 	kind     int

@@ -27,10 +27,13 @@ var strolls = []stroll{
 	{"files", 30_000, 70_000, []Kind{Jump, Backup}},
 	{"files", 30_000, 70_000, []Kind{Delete, Backup}},
 	{"files", 30_000, 70_000, []Kind{Jump, Lose, Copied}},
+	{"leases", 60_000, 0, nil},
 	{"strict", 36_000, 20_000, nil},
 	{"strict, long blocks", 36_000, 20_000, nil},
 	{"strict, two groups", 36_000, 20_000, nil},
 	{"timestamps", 36_000, 20_000, nil},
+	{"redis", 60_000, 0, nil},
+	{"redis, with a replica", 60_000, 0, nil},
 	{"lines, a fail-over", 40_000, 0, nil},
 	{"lines, two masters", 40_000, 0, nil},
 	{"lines, a restart", 40_000, 0, nil},
@@ -48,7 +51,11 @@ func (s *stroll) walk(w World, seed uint64) (end World, all Schedule, served boo
 			room = w.Choices(room[:0], true)
 			c = s.pick(rnd, room)
 		}
-		if w = w.Do(c); c.Kind != Default {
+		next := w.Do(c)
+		if next == nil { // it makes no difference
+			c, next = Choice{}, w.Do(Choice{})
+		}
+		if w = next; c.Kind != Default {
 			all = append(all, Deviation{step, c})
 		}
 		if x, is := w.(server); is && w.Now() > s.time+s.calm-12_000 {
@@ -77,7 +84,10 @@ func (s *stroll) pick(rnd *rand.Rand, all []Choice) Choice {
 // finds says whether a walk shows a mutant.
 func finds(t *testing.T, x *setting, mutant string) bool {
 	s := stroll{world: x.name, time: x.time}
-	start := x.start(mutant)
+	start, err := x.begin(mutant)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for seed := range uint64(mutantWalks) {
 		if end, all, _ := s.walk(start, seed); end.Err() != nil {
 			t.Logf("seed %d: %q: %v", seed, Shorten(start, all, x.time), end.Err())
@@ -96,7 +106,10 @@ func TestWalks(t *testing.T) {
 		t.Run(fmt.Sprint(n, " ", s.world), func(t *testing.T) {
 			t.Parallel()
 			x := settingOf(s.world)
-			start := x.start("")
+			start, err := x.begin("")
+			if err != nil {
+				t.Fatal(err)
+			}
 			first, n := int64(0), int64(quickWalks)
 			switch {
 			case *onlySeed >= 0:
@@ -126,7 +139,11 @@ func TestWalks(t *testing.T) {
 // A seed gives one schedule.
 func TestASeedGivesOneWalk(t *testing.T) {
 	for _, s := range strolls {
-		start := settingOf(s.world).start("")
+		x := settingOf(s.world)
+		start, err := x.begin("")
+		if err != nil {
+			t.Fatal(err)
+		}
 		one, all, _ := s.walk(start, 1)
 		two, same, _ := s.walk(start, 1)
 		if !slices.Equal(all, same) || one.Digest() != two.Digest() {

@@ -6,7 +6,7 @@ import "fmt"
 type window struct {
 	worker       uint64
 	lo, hi, used int64
-	daemon       int   // -1 if that has ended
+	daemon, life int   // -1 if that has ended
 	page         int   // where its word is, in the world of files
 	from         int64 // no id is of an earlier time: the clock was there; 0 = unknown
 }

@@ -8,22 +8,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
 
 // A setting is a world, and the bounds within which it is explored.
 type setting struct {
 	name  string
 	start func(mutant string) World
-	time  int64 // ms
-	once  Bound // one fault of every kind, and one preemption,
-	twice Bound // and two of restricted kinds
-	long  Bound // in make explore
-	early int64 // make test has faults before that alone, ms; 0 = all of these bounds
+	stage string // what has happened at the start of the exploration
+	time  int64  // ms
+	once  Bound  // one fault of every kind, and one preemption,
+	twice Bound  // and two of restricted kinds
+	long  Bound  // in make explore
+	early int64  // make test has faults before that alone, ms; 0 = all of these bounds
+	short int64  // and schedules of this length, ms; 0 = time. All mutants are found there
 }
 
 var explored = []setting{
 	{
-		name: "files", start: func(m string) World { return Files(m, false) }, time: 9000,
+		name: "files", start: func(m string) World { return Files(sim.Mutant(m), false) }, time: 9000,
 		early: 5000,
 		once:  Bound{Faults: 1, Preemptions: 1},
 		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
@@ -31,12 +35,38 @@ var explored = []setting{
 			Kinds: []Kind{Kill, Power, Fails, StopSend, Delete, Lose, Copied, Overwrite, Backup}},
 	},
 	{ // with several worker ids, this is what one of them sees
-		name: "files, a shared mark", start: func(m string) World { return Files(m, true) }, time: 9000,
+		name: "files, a shared mark", start: func(m string) World { return Files(sim.Mutant(m), true) }, time: 9000,
 		early: 5000,
 		once:  Bound{Faults: 1, Preemptions: 1},
 		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
 		long: Bound{Faults: 2, Preemptions: 1,
 			Kinds: []Kind{Kill, Power, Fails, StopSend, Delete, Lose, Copied, Overwrite, Backup}},
+	},
+	{
+		name: "leases", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
+		short: 14_000,
+		once:  Bound{Faults: 1, Preemptions: 1},
+		twice: Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}, Last: []Kind{Kill}},
+		long:  Bound{Faults: 2},
+	},
+	{ // windows that a raise does not know of
+		name: "leases, clocks apart", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 17_000,
+		stage: "0:16.1.0.1.0.1 2:16.1.0.0.0.0",
+		long:  Bound{Faults: 2, Begin: 5000, Kinds: []Kind{Backup, StopSend}, Last: []Kind{StopSend}},
+	},
+	{ // a backup is at hand, and an operator has freed a worker id since
+		name: "leases, a freed worker id", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 11_000,
+		stage: "0:11.1.0.0.0.0 3:15.1.0.0.0.2",
+		long:  Bound{Faults: 2, Begin: 4500, Kinds: []Kind{Kill}},
+	},
+	{ // it can be restored at any time from a watch later on
+		name: "leases, a backup at hand", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 18_000,
+		stage: "0:11.1.0.0.0.0", long: Bound{Faults: 1},
+	},
+	{ // of an acquisition, and the daemon is stopped until another one has the worker id
+		name: "leases, a lost answer", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
+		stage: "0:15.1.0.0.0.2 16:5.1.0.1.1.0 24:7.1.0.1.0.1",
+		once:  Bound{Faults: 1, Kinds: []Kind{Backup}}, long: Bound{Faults: 1, Preemptions: 1},
 	},
 	{
 		name: "strict", start: func(m string) World { return Strict(few, m) }, time: strictTime,
@@ -57,6 +87,14 @@ var explored = []setting{
 		long:  Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote, Jump}},
 	},
 	{
+		name: "redis", start: func(m string) World { return Redis(false, m) }, time: redisTime,
+		once: Bound{Faults: 1, Preemptions: 1}, long: losses,
+	},
+	{
+		name: "redis, with a replica", start: func(m string) World { return Redis(true, m) }, time: redisTime,
+		once: Bound{Faults: 1, Preemptions: 1, Begin: 6000}, long: losses,
+	},
+	{
 		name: "lines, a fail-over", start: func(m string) World { return Lines(FailOver, m) }, time: lineTime,
 		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
 	},
@@ -75,11 +113,26 @@ func settingOf(name string) *setting {
 	return &explored[slices.IndexFunc(explored, func(s setting) bool { return s.name == name })]
 }
 
+// begin returns the start of an exploration.
+func (s *setting) begin(mutant string) (World, error) {
+	stage, err := ParseSchedule(s.stage)
+	if err != nil {
+		return nil, err
+	}
+	if len(stage) == 0 {
+		return s.start(mutant), nil
+	}
+	return Stage(s.start(mutant), stage)
+}
+
 // explore explores a world, and tells of a failing schedule in plain sentences.
 func (s *setting) explore(t *testing.T, mutant string, e Explorer) Report {
 	t.Helper()
 	e.Bound.Time = s.time
-	start := s.start(mutant)
+	start, err := s.begin(mutant)
+	if err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
 	r := e.Run(start)
 	took := time.Since(began)
@@ -95,13 +148,14 @@ func (s *setting) explore(t *testing.T, mutant string, e Explorer) Report {
 }
 
 // No schedule with one fault of any kind and one preemption, or with two of some kinds, breaks a promise. In make test
-// the faults of some worlds are early; make explore has all of them.
+// the faults of some worlds are early, or the schedules short; make explore has all of them.
 func TestEverySchedule(t *testing.T) {
 	if testing.Short() || underRace {
 		t.Skip("run without the race detector: it is one goroutine, and has half a million states")
 	}
 	for _, s := range explored {
 		if os.Getenv("KATSUBUSHI_EXPLORE") == "" {
+			s.time = cmp.Or(s.short, s.time)
 			s.once.Begin, s.twice.Begin = cmp.Or(s.early, s.once.Begin), cmp.Or(s.early, s.twice.Begin)
 		}
 		for n, b := range []Bound{s.once, s.twice} {
@@ -134,8 +188,16 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, found := Replay(s.start(m.name), schedule, s.time)
-			if _, err := Replay(s.start(""), schedule, s.time); err != nil && err != ErrOther {
+			mutated, err := s.begin(m.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sound, err := s.begin("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, found := Replay(mutated, schedule, s.time)
+			if _, err := Replay(sound, schedule, s.time); err != nil && err != ErrOther {
 				t.Errorf("without the mutant: %v", err)
 			}
 			if found != nil && found != ErrOther && !soak {

@@ -240,8 +240,9 @@ var rules = []rule{
 		"generator", "id", "internal/figure", "internal/issuer", "test/*", "workerid", "workerid/*"},
 		"the real decisions over a model of the world"},
 	{"test/explore", []string{
-		"counter", "counter/leader", "counter/redis/line", "generator", "id", "internal/durable", "internal/issuer",
-		"internal/kinds", "workerid", "workerid/static"},
+		"counter", "counter/leader", "counter/redis/line", "generator", "id", "internal/durable", "internal/figure",
+		"internal/issuer", "internal/kinds", "test/copied", "test/memcas", "test/redismodel", "test/sim",
+		"workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
 	{"test/scripted", []string{"test/redismodel", "workerid/redis/script"}, "a tool for tests"},
 	{"test/seqsim", []string{"counter", "id", "internal/issuer"},

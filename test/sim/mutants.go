@@ -21,7 +21,6 @@ const (
 	Rewinding Mutant = "the generator starts again when the clock goes back"
 	OneOwner  Mutant = "the lanes of a daemon are one owner"
 	Uncapped  Mutant = "windows reach further with every renewal"
-	Heedless  Mutant = "grants do not wait for replicas"
 )
 
 func memoryMutants() map[Mutant]memstore.Mutant {
@@ -45,9 +44,9 @@ func Mutants() []Mutant {
 	return all
 }
 
-// RedisMutants are those of the scripts, and one of the daemon's side.
+// RedisMutants are those of the scripts.
 func RedisMutants() []Mutant {
-	all := []Mutant{Heedless}
+	var all []Mutant
 	for _, m := range redismodel.Mutants() {
 		all = append(all, Mutant(m.String()))
 	}

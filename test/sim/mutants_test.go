@@ -18,7 +18,6 @@ var families = []family{
 	{"the scripts of Redis", RedisMutants(), 250,
 		[]Config{{Store: Losing}, {Store: Keeping}, {Store: Losing, Weather: Bridged}},
 		map[Mutant]Config{
-			Heedless:                            {Store: Keeping, Seed: 351},
 			"release deletes the record":        {Store: Keeping, Seed: 5},
 			"successor starts at now":           {Store: Keeping, Seed: 22},
 			"reclaim without prev > now + eps":  {Store: Losing, Seed: 11},

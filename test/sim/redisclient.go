@@ -59,7 +59,7 @@ func send[T any](c *redisClient, do func(*server) (T, script.Server, error),
 				return
 			}
 			r.wait(s, s.version, said.Needed, r.w.now+waitTimeout, func(have int) {
-				if have < said.Needed && r.w.Mutant != Heedless {
+				if have < said.Needed {
 					err = fmt.Errorf("%w: %d of %d replicas have it", workerid.ErrUnconfirmed, have, said.Needed)
 				}
 				answered(err)
