@@ -188,10 +188,11 @@ func (b *bed) end() (time.Duration, error) {
 
 // used has other daemons use all worker ids that are left, by a clock that is ahead.
 func (b *bed) used(ahead int64) error {
+	other := &memstore.Client{Pool: b.pool}
 	for range 8 {
-		g, err := b.pool.Acquire(workerid.Request{Owner: "x", Min: 1, Max: 9}, "t")
+		g, err := other.Acquire(context.Background(), workerid.Request{Owner: "x", Min: 1, Max: 9})
 		if err == nil {
-			err = b.pool.Release(g, now()+ahead, []string{"t"})
+			err = other.Release(context.Background(), g, now()+ahead)
 		}
 		if err != nil {
 			return err
@@ -248,7 +249,8 @@ func TestKeeper(t *testing.T) {
 			},
 			"others-used": func(ahead int64) error { return b.used(ahead) },
 			"free": func() (int64, error) { // how far ahead the next window begins
-				g, err := b.pool.Acquire(workerid.Request{Owner: "x", Min: 1, Max: 3}, "t")
+				other := &memstore.Client{Pool: b.pool}
+				g, err := other.Acquire(context.Background(), workerid.Request{Owner: "x", Min: 1, Max: 3})
 				return g.Lo - now(), err
 			},
 			"releases": func() int64 { return b.store.released.Load() },

@@ -17,7 +17,7 @@ const (
 	oneFault  = "all schedules of one fault and one preemption are not enough (16,768 points)"
 )
 
-// unjudged are the mutants that no world finds. Those of the store in memory, which is a model, have no world.
+// unjudged are the mutants that no world finds.
 var unjudged = map[string]map[string]string{
 	"sim": {
 		"W counts from the answer":                               deeper,

@@ -50,31 +50,3 @@ func TestCloneIsFound(t *testing.T) {
 		t.Errorf("and released: %v", err)
 	}
 }
-
-// A lost answer is no clone: the holder knows the ids of its requests.
-func TestLostAnswer(t *testing.T) {
-	now := int64(start)
-	pool := memstore.NewPool(memstore.Config{Min: 1, Max: 1, Lease: 1000, Now: func() int64 { return now }})
-	c := &memstore.Client{Pool: pool}
-	g, err := c.Acquire(ctx, workerid.Request{Owner: "a", Min: 1, Max: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now += 500
-	late := c.Extending([]workerid.Grant{g})
-	lost := c.Extending([]workerid.Grant{g})
-	pool.Extend(lost)
-	now += 500
-	r, err := c.Extend(ctx, []workerid.Grant{g})
-	if err != nil || r[0].Err != nil || r[0].Grant.Lo != g.Hi+1 || r[0].Grant.Hi != now+1000 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	g.Hi = r[0].Grant.Hi
-	// A request that arrives after later ones does nothing.
-	if r := pool.Extend(late); r[0].Err == nil {
-		t.Errorf("the late request got %+v", r)
-	}
-	if r, _ := c.Extend(ctx, []workerid.Grant{g}); r[0].Err != nil {
-		t.Errorf("and the holder %+v", r)
-	}
-}

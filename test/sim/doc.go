@@ -3,8 +3,9 @@
 // paused and copied, and requests and answers that are late or lost. Everything random comes from
 // one seed, so a run that fails is run again by its number.
 //
-// The store is one in memory, or the model of the scripts inside Redis: several servers with their
-// own clocks and asynchronous replication, which fail over, fail back, restart, forget and stall.
+// The store is one that compares and sets, or the model of the scripts inside Redis: several servers
+// with their own clocks and asynchronous replication, which fail over, fail back, restart, forget and
+// stall.
 //
 // It asserts two things. Uniqueness: no id is issued twice, whatever happens. Availability: after
 // the faults every daemon issues again, and if all faults are of the kind that a lease bridges, no

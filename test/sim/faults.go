@@ -18,7 +18,7 @@ func (w *world) fault() {
 		return
 	}
 	w.Faults++
-	if w.Store.isPool() || w.Store != Memory && w.chance(2) {
+	if w.Store.isPool() || w.chance(2) {
 		w.store.fault()
 	} else {
 		w.daemonFault()
@@ -63,7 +63,7 @@ func (w *world) daemonFault() {
 		// that.
 		if w.Store != Losing && d.up && !d.paused && !d.isCopy && w.chance(3) {
 			w.copyOf(d)
-			if w.Store != Memory && w.chance(2) {
+			if w.chance(2) {
 				d.pause(w.upTo(lease), workerid.Stop{})
 			}
 		}
@@ -155,11 +155,9 @@ func (d *daemon) setBack(ms int64) {
 	}
 }
 
-// repaired sees to it that the clock is soon right again where the store talks to nobody else.
+// repaired sees to it that the clock is soon right again: until then the store talks to nobody else.
 func (d *daemon) repaired() {
-	if d.w.Store != Memory {
-		d.w.after(d.w.upTo(lease), func() { d.offset, d.drift = 0, 0 })
-	}
+	d.w.after(d.w.upTo(lease), func() { d.offset, d.drift = 0, 0 })
 }
 
 // calmDown ends all faults, and mends what they did.

@@ -72,7 +72,7 @@ func (r *redis) id() string {
 
 func (r *redis) clock(s *server) int64 { return start + r.w.now + s.skew }
 
-// setClock sets a server's clock to one that keeps within maxSkew, in mild weather with room for
+// setClock sets a server's clock to one that keeps within redisSkew, in mild weather with room for
 // the daemons' own.
 func (r *redis) setClock(s *server) {
 	limit := int64(redisSkew - 2*usual) // as daemons see it

@@ -18,7 +18,6 @@ const (
 	heartbeat = 800
 	timeout   = 1_000
 	runAhead  = 1_000
-	maxSkew   = 2_000
 	epoch     = 1_420_070_400_000
 	start     = 1_800_000_000_000
 )
@@ -28,10 +27,9 @@ type Store int
 
 // The stores.
 const (
-	Memory Store = iota
-	// Redis that loses what it has: fail-overs, restarts, wipes. Its clocks keep within maxSkew,
+	// Redis that loses what it has: fail-overs, restarts, wipes. Its clocks keep within redisSkew,
 	// and one master serves at a time
-	Losing
+	Losing Store = iota
 	// Redis that keeps what it acknowledged, on every server that may be promoted. Its clocks do
 	// what they like, and masters may be two
 	Keeping
@@ -44,7 +42,7 @@ const (
 )
 
 func (s Store) String() string {
-	return [...]string{"memory", "losing Redis", "keeping Redis", "pool with outages", "pool with restores",
+	return [...]string{"losing Redis", "keeping Redis", "pool with outages", "pool with restores",
 		"pool with clones", "pool with wild clocks"}[s]
 }
 
@@ -137,21 +135,16 @@ func Run(c Config) Report {
 	if c.Weather == Storm {
 		w.Workers += w.rand.IntN(4)
 	}
-	switch {
-	case c.Store == Memory:
-		w.store = newMemory(w)
-	case c.Store.isPool():
+	if c.Store.isPool() {
 		p := newPool(w)
 		defer p.stop()
 		w.store = p
-	default:
+	} else {
 		w.store = newRedis(w)
 	}
 	for i := range w.Daemons {
 		d := &daemon{w: w, name: "daemon " + strconv.Itoa(i)}
-		if c.Store != Memory {
-			d.offset = w.upTo(redisSkew) - redisSkew/2
-		}
+		d.offset = w.upTo(redisSkew) - redisSkew/2
 		w.daemons = append(w.daemons, d)
 		w.after(w.upTo(1000), d.boot)
 	}
