@@ -30,7 +30,8 @@ type dialect struct {
 	connector func(t *target, password string) (driver.Connector, error)
 	// history returns an expression that names the history of the server that evaluates it
 	history func(ctx context.Context, db *databasesql.DB, t *target) (string, error)
-	explain func(err error) fault
+	code    func(err error) string // of an error of the server's; empty = it has not answered
+	codes   map[string]string      // by what they mean, each with spaces in between: again, ends, and the texts below
 }
 
 // noTable marks the fault of a table that is not there. createTable is its text.
@@ -73,11 +74,35 @@ func (d *dialect) optionNames() []string {
 	return append([]string{"table", "layout", "socket"}, slices.Sorted(maps.Keys(d.options))...)
 }
 
+// What codes of errors mean besides texts of faults.
+const (
+	again = "again" // nothing was written, because another daemon wrote: try again
+	ends  = "ends"  // the server ends or starts, or the context has ended: what was asked may have been done
+)
+
 // A fault is what an error of a server means.
 type fault struct {
 	answered bool   // the server refused the statement
-	again    bool   // nothing was written, because another daemon wrote: try again
+	again    bool   // see there
 	text     string // what it is; empty = the error's own text says it
+}
+
+// explain says what an error means.
+func (d *dialect) explain(err error) (f fault) {
+	code := d.code(err)
+	f.answered = code != ""
+	for what, codes := range d.codes {
+		switch {
+		case !slices.Contains(strings.Fields(codes), code):
+		case what == ends:
+			f.answered = false
+		case what == again:
+			f.again = true
+		default:
+			f.text = what
+		}
+	}
+	return f
 }
 
 // temporary reports whether a daemon that starts may wait for the fault to end.

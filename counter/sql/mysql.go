@@ -35,7 +35,8 @@ var mysql = dialect{
 	digest:    "crc32({TAG})",
 	connector: connectMySQL,
 	history:   historyOfMySQL,
-	explain:   explainMySQL,
+	code:      mysqlCode,
+	codes:     mysqlCodes,
 }
 
 // historyOfMySQL finds out which variables the server has: MariaDB has no server_uuid, and server_uid
@@ -87,37 +88,20 @@ func connectMySQL(t *target, password string) (driver.Connector, error) {
 	return gomysql.NewConnector(c)
 }
 
-func explainMySQL(err error) fault {
-	var e *gomysql.MySQLError
-	switch {
-	case errors.Is(err, gomysql.ErrNoTLS):
-		return fault{answered: true, text: noTLS}
-	case !errors.As(err, &e):
-		return fault{}
+// mysqlCode returns the number of a server's error, "TLS" if it has none, or "".
+func mysqlCode(err error) string {
+	if errors.Is(err, gomysql.ErrNoTLS) {
+		return "TLS"
 	}
-	switch e.Number {
-	case 1062, 1020:
-		return fault{answered: true, again: true}
-	case 1213:
-		return fault{answered: true, again: true, text: deadlock}
-	case 1205:
-		return fault{answered: true, text: locked}
-	case 1146:
-		return fault{answered: true, text: noTable}
-	case 1054, 1264, 1406, 1366:
-		return fault{answered: true, text: otherTable}
-	case 1142, 1143, 1227:
-		return fault{answered: true, text: noRight}
-	case 1290, 1792, 1836:
-		return fault{answered: true, text: replica}
-	case 1045, 1130, 1698, 1251:
-		return fault{answered: true, text: noLogin}
-	case 1053, 1317, 1927: // it ends, or ctx has ended
-		return fault{}
-	case 1049, 1044:
-		return fault{answered: true, text: noDatabase}
-	case 1040, 1203, 1226:
-		return fault{answered: true, text: full}
+	if e, ok := errors.AsType[*gomysql.MySQLError](err); ok {
+		return strconv.Itoa(int(e.Number))
 	}
-	return fault{answered: true}
+	return ""
+}
+
+var mysqlCodes = map[string]string{
+	again: "1062 1020 1213", ends: "1053 1317 1927",
+	deadlock: "1213", locked: "1205", noTable: "1146", otherTable: "1054 1264 1406 1366", noRight: "1142 1143 1227",
+	replica: "1290 1792 1836", noLogin: "1045 1130 1698 1251", noDatabase: "1049 1044", full: "1040 1203 1226",
+	noTLS: "TLS",
 }

@@ -33,7 +33,7 @@ var postgres = dialect{
 		return `(SELECT system_identifier::text FROM pg_control_system()) || '/' || ` +
 			`substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || '{TABLE}'::regclass::oid::text`, nil
 	},
-	explain: explainPostgres,
+	code: postgresCode, codes: postgresCodes,
 }
 
 func connectPostgres(t *target, password string) (driver.Connector, error) {
@@ -107,34 +107,16 @@ func (c impatient) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func explainPostgres(err error) fault {
-	var e *pq.Error
-	if !errors.As(err, &e) {
-		return fault{}
+// postgresCode returns the code of a server's error, or "".
+func postgresCode(err error) string {
+	if e, ok := errors.AsType[*pq.Error](err); ok {
+		return string(e.Code)
 	}
-	switch e.Code {
-	case "40001", "23505":
-		return fault{answered: true, again: true}
-	case "40P01":
-		return fault{answered: true, again: true, text: deadlock}
-	case "55P03":
-		return fault{answered: true, text: locked}
-	case "42P01":
-		return fault{answered: true, text: noTable}
-	case "42703", "42804", "22003", "22001":
-		return fault{answered: true, text: otherTable}
-	case "42501":
-		return fault{answered: true, text: noRight}
-	case "25006", "55000":
-		return fault{answered: true, text: replica}
-	case "28P01", "28000":
-		return fault{answered: true, text: noLogin}
-	case "57P01", "57P02", "57P03", "57014": // it ends or starts, or ctx has ended
-		return fault{}
-	case "3D000":
-		return fault{answered: true, text: noDatabase}
-	case "53300":
-		return fault{answered: true, text: full}
-	}
-	return fault{answered: true}
+	return ""
+}
+
+var postgresCodes = map[string]string{
+	again: "40001 23505 40P01", ends: "57P01 57P02 57P03 57014",
+	deadlock: "40P01", locked: "55P03", noTable: "42P01", otherTable: "42703 42804 22003 22001", noRight: "42501",
+	replica: "25006 55000", noLogin: "28P01 28000", noDatabase: "3D000", full: "53300",
 }
