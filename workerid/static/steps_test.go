@@ -53,16 +53,16 @@ func (s *scene) window(p *process) string {
 var nonces = regexp.MustCompile(`-[A-Z0-9]{26}`)
 
 // bare leaves the directory and nonces out of a text.
-func (s *scene) bare(text string) string {
-	return nonces.ReplaceAllString(strings.ReplaceAll(text, s.dir, "DIR"), "-...")
+func (w *world) bare(text string) string {
+	return nonces.ReplaceAllString(strings.ReplaceAll(text, w.dir, "DIR"), "-...")
 }
 
 // told is an error as it is written down.
-func (s *scene) told(err error) error {
+func (w *world) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(s.bare(err.Error()))
+	return errors.New(w.bare(err.Error()))
 }
 
 // open starts a process.
@@ -131,6 +131,19 @@ func (s *scene) run(name string) error {
 	return s.issue(name)
 }
 
+// busy is a process that has issued all that it may at the present, so that its last ids are ahead of the clock.
+func (s *scene) busy(name string) error {
+	if err := s.run(name); err != nil {
+		return err
+	}
+	p := s.runs[name]
+	for _, err := s.goOn(name, 500); err == nil; {
+		_, err = p.ids.Take(s.id, s.id+1000, 1<<12)
+	}
+	s.last = p.ids.Position()
+	return nil
+}
+
 // record is the mark of the state file, from now.
 func (s *scene) record() string { return fmt.Sprintf("mark %d ms from now", mark(s.t, s.disk)-s.id) }
 
@@ -183,11 +196,13 @@ func (s *scene) trace() string {
 // TestProcesses: what processes of one worker id are granted, whatever becomes of their files, of the memory that
 // outlives them, and of clocks.
 func TestProcesses(t *testing.T) {
-	steps.Run(t, "testdata/processes.txt", func(t *testing.T) steps.Calls {
-		s := &scene{t: t, runs: map[string]*process{}, kept: map[string]string{}}
-		s.world, s.disk, s.memory = remembering(t)
-		return s.calls()
-	})
+	for _, path := range []string{"testdata/processes.txt", "testdata/restored.txt"} {
+		steps.Run(t, path, func(t *testing.T) steps.Calls {
+			s := &scene{t: t, runs: map[string]*process{}, kept: map[string]string{}}
+			s.world, s.disk, s.memory = remembering(t)
+			return s.calls()
+		})
+	}
 }
 
 func (s *scene) calls() steps.Calls {
@@ -209,7 +224,12 @@ func (s *scene) calls() steps.Calls {
 		"go-on":   s.goOn,
 		"issue":   s.issue,
 		"run":     s.run,
-		"kill":    func(name string) error { return s.told(s.runs[name].Close()) },
+		"busy":    s.busy,
+		"stop": func(name string) error { // cleanly
+			p := s.runs[name]
+			return errors.Join(p.Release(ctx, p.grant, p.ids.Seal()), p.Close())
+		},
+		"kill": func(name string) error { return s.told(s.runs[name].Close()) },
 		"release": func(name string, last int64) error {
 			return s.told(s.runs[name].Release(ctx, s.runs[name].grant, s.id+last))
 		},

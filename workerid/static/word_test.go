@@ -242,30 +242,6 @@ func TestGrantLeavesTheWordOfALostLaneAlone(t *testing.T) {
 	}
 }
 
-// The lease is lost between the grant and the generator, which comes all the same and issues from its
-// window; and the files come back. The next run finds that generator's word.
-func TestGeneratorAfterItsLeaseWasLost(t *testing.T) {
-	w, disk, _ := remembering(t)
-	first, _, _ := aRun(t, w)
-	first.Close()
-	s := w.open(t, 7)
-	g := mustAcquire(t, s, one)
-	move(t, disk, "", "away-", "worker-7.state")
-	if _, err := extendOne(s, g); !errors.Is(err, workerid.ErrLost) {
-		t.Fatal(err)
-	}
-	ids := generate(t, s, g)
-	w.pass(500)
-	if _, err := ids.Take(w.id, w.id, 5); err != nil {
-		t.Fatal(err)
-	}
-	move(t, disk, "away-", "", "worker-7.state")
-	s.Close() // kill -9
-	if next := mustAcquire(t, w.open(t, 7), one); next.Lo != ids.Position()+1 {
-		t.Errorf("%+v, and the last id was at %d", next, ids.Position())
-	}
-}
-
 // Whoever issues from a window that has a word must use it: else the word says what is not so, and
 // is not believed.
 func TestWordOfAnotherWindow(t *testing.T) {
