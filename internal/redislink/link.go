@@ -177,26 +177,16 @@ func (l *Link) Wait(replicas int) (have int, err error) {
 	return l.Conn.Do(ctx, "WAIT", replicas, WaitTimeout.Milliseconds()).Int()
 }
 
-// askReplicas asks a Sentinel how many replicas of the master it knows, also those that are away.
+// askReplicas asks a Sentinel, which is dialed, how many replicas of the master it knows, also those that are away.
 func askReplicas(ctx context.Context, o *goredis.Options, master string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
-	defer cancel()
-	if err := dial(ctx, o); err != nil {
-		return 0, err
-	}
 	c := goredis.NewSentinelClient(o)
 	defer c.Close()
 	known, err := c.Replicas(ctx, master).Result()
 	return len(known), err
 }
 
-// askSentinel asks a Sentinel for the master's address. It names no nodes.
+// askSentinel asks a Sentinel, which is dialed, for the master's address. It names no nodes.
 func askSentinel(ctx context.Context, o *goredis.Options, master string) (addr string, nodes []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
-	defer cancel()
-	if err := dial(ctx, o); err != nil {
-		return "", nil, err
-	}
 	c := goredis.NewSentinelClient(o)
 	defer c.Close()
 	found, err := c.GetMasterAddrByName(ctx, master).Result()
@@ -211,13 +201,8 @@ func askSentinel(ctx context.Context, o *goredis.Options, master string) (addr s
 	return net.JoinHostPort(found[0], found[1]), nil, nil
 }
 
-// askNode asks a cluster node which node has the key, and for the list of nodes.
+// askNode asks a cluster node, which is dialed, which node has the key, and for the list of nodes.
 func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, nodes []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
-	defer cancel()
-	if err := dial(ctx, o); err != nil {
-		return "", nil, err
-	}
 	c := goredis.NewClient(o)
 	defer c.Close()
 	slot, err := c.ClusterKeySlot(ctx, key).Result()

@@ -221,7 +221,7 @@ func (t *Target) Find(ctx context.Context, key string) (addr string, err error) 
 		ask, o, key = askSentinel, t.sentinel, t.master
 	}
 	var nodes []string
-	seed, err := t.askSeeds(o, func(o *goredis.Options) (err error) {
+	seed, err := t.askSeeds(ctx, o, func(ctx context.Context, o *goredis.Options) (err error) {
 		addr, nodes, err = ask(ctx, o, key)
 		return err
 	})
@@ -235,7 +235,7 @@ func (t *Target) Find(ctx context.Context, key string) (addr string, err error) 
 // Replicas returns how many replicas of the master a Sentinel knows, also those that are away. The first one
 // that answers counts.
 func (t *Target) Replicas(ctx context.Context) (n int, err error) {
-	_, err = t.askSeeds(t.sentinel, func(o *goredis.Options) (err error) {
+	_, err = t.askSeeds(ctx, t.sentinel, func(ctx context.Context, o *goredis.Options) (err error) {
 		n, err = askReplicas(ctx, o, t.master)
 		return err
 	})
@@ -245,13 +245,14 @@ func (t *Target) Replicas(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// askSeeds asks one seed after another until one answers, and returns that one.
-func (t *Target) askSeeds(base goredis.Options, ask func(*goredis.Options) error) (string, error) {
+// askSeeds dials one seed after another until one answers, and returns that one.
+func (t *Target) askSeeds(ctx context.Context, base goredis.Options,
+	ask func(context.Context, *goredis.Options) error) (string, error) {
 	var errs []error
 	for _, seed := range t.seeds {
 		o, err := t.at(base, seed)
 		if err == nil {
-			err = ask(o)
+			err = within(ctx, o, ask)
 		}
 		if err == nil {
 			return seed, nil
@@ -259,6 +260,16 @@ func (t *Target) askSeeds(base goredis.Options, ask func(*goredis.Options) error
 		errs = append(errs, fmt.Errorf("%s: %w", seed, err))
 	}
 	return "", errors.Join(errs...)
+}
+
+// within dials a server and asks it, in the time of one step.
+func within(ctx context.Context, o *goredis.Options, ask func(context.Context, *goredis.Options) error) error {
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+	defer cancel()
+	if err := dial(ctx, o); err != nil {
+		return err
+	}
+	return ask(ctx, o)
 }
 
 // learn makes new seeds: the server that answered, those in the URL, and the nodes that the answer
