@@ -68,11 +68,12 @@ func (p *Pool) call(to goredis.Cmdable, s *redismodel.Server, c script.Call, now
 	if s.Online > 0 {
 		info += "slave9:ip=::1,port=7000,state=online,offset=0,lag=60\r\n" // its connection before this one
 	}
+	name, texts := c.Call()
 	var args []any
-	for _, a := range append(c.Args(), info, strconv.FormatInt(now, 10)) {
+	for _, a := range append(texts, info, strconv.FormatInt(now, 10)) {
 		args = append(args, a)
 	}
-	return to.Eval(context.Background(), disguise+script.Text(c.Script()), p.keys, args...)
+	return to.Eval(context.Background(), disguise+script.Text(name), p.keys, args...)
 }
 
 // answer reads what a script returned.

@@ -31,7 +31,8 @@ func newWire(c Config, t redislink.Target) *wire {
 // run carries out a call. After any error except a refusal it closes the link, because the master may
 // have moved.
 func (w *wire) run(c script.Call) (reply any, have int, err error) {
-	text, args := script.Text(c.Script()), c.Args()
+	name, args := c.Call()
+	text := script.Text(name)
 	if w.prepare != nil {
 		text, args = w.prepare(text, args)
 	}

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -9,8 +10,7 @@ import (
 
 // A Call is a script with its arguments.
 type Call interface {
-	Script() string // its name
-	Args() []string
+	Call() (script string, args []string)
 }
 
 // Acquire asks for a worker id.
@@ -25,12 +25,10 @@ type Acquire struct {
 	Known     []string // request ids of this owner's unanswered acquisitions
 }
 
-// Script returns the call's script.
-func (Acquire) Script() string { return "acquire" }
-
-// Args returns the call's arguments.
-func (c Acquire) Args() []string {
-	return append(append(c.args(c.Now, c.RequestID), c.Owner, id(c.From), id(c.To), flag(c.Init), flag(c.New)), c.Known...)
+// Call implements Call.
+func (c Acquire) Call() (string, []string) {
+	args := append(c.args(c.Now, c.RequestID), c.Owner, id(c.From), id(c.To), flag(c.Init), flag(c.New))
+	return "acquire", append(args, c.Known...)
 }
 
 // Acquired is the answer to Acquire: the owner has Worker from Lo to Hi. Hi = Lo − 1 if Lo is further
@@ -65,18 +63,15 @@ type Lane struct {
 	Known       []string // request ids that its record may have
 }
 
-// Script returns the call's script.
-func (Extend) Script() string { return "extend" }
-
-// Args returns the call's arguments.
-func (c Extend) Args() []string {
+// Call implements Call.
+func (c Extend) Call() (string, []string) {
 	args := c.args(c.Now, c.RequestID)
 	for _, l := range c.Lanes {
 		args = append(args, id(l.Grant.Worker), l.Grant.Owner, ms(l.Grant.Lo), ms(l.Grant.Hi), l.Incarnation,
 			strconv.Itoa(len(l.Known)))
 		args = append(args, l.Known...)
 	}
-	return args
+	return "extend", args
 }
 
 // Extended is the answer to Extend: for each lane the window after the old one, or workerid.ErrLost or
@@ -103,9 +98,7 @@ func ReadExtended(c Extend, reply any) (Extended, error) {
 		default:
 			lane.err = fmt.Errorf("redis: a lane was answered with %q", status)
 		}
-		if a.err == nil {
-			a.err = lane.err
-		}
+		a.err = cmp.Or(a.err, lane.err)
 	}
 	return r, a.err
 }
@@ -121,13 +114,10 @@ type Release struct {
 	Known     []string // request ids that its record may have
 }
 
-// Script returns the call's script.
-func (Release) Script() string { return "release" }
-
-// Args returns the call's arguments.
-func (c Release) Args() []string {
-	return append(append(c.args(c.Now, c.RequestID), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)),
-		c.Known...)
+// Call implements Call.
+func (c Release) Call() (string, []string) {
+	args := append(c.args(c.Now, c.RequestID), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last))
+	return "release", append(args, c.Known...)
 }
 
 // ReadReleased reads the answer to Release.

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 )
@@ -23,14 +24,11 @@ type Init struct {
 	How       string
 }
 
-// Script returns the call's script.
-func (Init) Script() string { return "init" }
-
-// Args returns the call's arguments.
-func (c Init) Args() []string {
+// Call implements Call.
+func (c Init) Call() (string, []string) {
 	t := c.Terms
 	t.Fingerprint = ""
-	return append(t.args(c.Now, c.RequestID), c.Fingerprint, c.How)
+	return "init", append(t.args(c.Now, c.RequestID), c.Fingerprint, c.How)
 }
 
 // ReadInit reads the result of Init: made, waiting (no daemon gets a worker id for one lease), adopted
@@ -49,11 +47,10 @@ type Free struct {
 	Worker    uint64
 }
 
-// Script returns the call's script.
-func (Free) Script() string { return "free" }
-
-// Args returns the call's arguments.
-func (c Free) Args() []string { return append(c.args(c.Now, c.RequestID), id(c.Worker)) }
+// Call implements Call.
+func (c Free) Call() (string, []string) {
+	return "free", append(c.args(c.Now, c.RequestID), id(c.Worker))
+}
 
 // Freed is the answer to Free: who had the worker id, until when, and its high-water mark. Unix ms.
 type Freed struct {
@@ -76,16 +73,13 @@ type SetReplicas struct {
 	Number int
 }
 
-// Script returns the call's script.
-func (SetReplicas) Script() string { return "replicas" }
-
-// Args returns the call's arguments.
-func (c SetReplicas) Args() []string {
+// Call implements Call.
+func (c SetReplicas) Call() (string, []string) {
 	n := ""
 	if c.Number >= 0 {
 		n = strconv.Itoa(c.Number)
 	}
-	return append(c.args(0, "-"), n)
+	return "replicas", append(c.args(0, "-"), n)
 }
 
 // ResetClock accepts the server's clock after it was set back.
@@ -96,12 +90,9 @@ type ResetClock struct {
 	Unsure    int64 // the lease to assume, ms, if the pool's cannot be read
 }
 
-// Script returns the call's script.
-func (ResetClock) Script() string { return "clock" }
-
-// Args returns the call's arguments.
-func (c ResetClock) Args() []string {
-	return append(c.Terms.Lenient().args(0, c.RequestID), ms(c.Now), ms(c.MaxSkew), ms(c.Unsure))
+// Call implements Call.
+func (c ResetClock) Call() (string, []string) {
+	return "clock", append(c.Terms.Lenient().args(0, c.RequestID), ms(c.Now), ms(c.MaxSkew), ms(c.Unsure))
 }
 
 // ClockReset is the answer to ResetClock: the clock, the latest time that it had shown, and until when
@@ -118,11 +109,10 @@ func ReadClockReset(reply any) (ClockReset, error) {
 // Read asks for all of the pool's data.
 type Read struct{ Terms }
 
-// Script returns the call's script.
-func (Read) Script() string { return "read" }
-
-// Args returns the call's arguments.
-func (c Read) Args() []string { return c.args(0, "-") }
+// Call implements Call.
+func (c Read) Call() (string, []string) {
+	return "read", c.args(0, "-")
+}
 
 // A Dump is the answer to Read: the keys as they are.
 type Dump struct {
@@ -153,9 +143,7 @@ func ReadDump(reply any) (Dump, error) {
 	}
 	byWorker(a.hash(), d.Clients)
 	byWorker(a.hash(), d.HighWater)
-	if a.err == nil {
-		a.err = ids.err
-	}
+	a.err = cmp.Or(a.err, ids.err)
 	return d, a.err
 }
 
@@ -173,9 +161,7 @@ func (a *answer) hash() map[string]string {
 		k := flat.text()
 		h[k] = flat.text()
 	}
-	if a.err == nil {
-		a.err = flat.err
-	}
+	a.err = cmp.Or(a.err, flat.err)
 	return h
 }
 

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"strconv"
@@ -143,9 +144,7 @@ func (a *answer) number() int64 {
 
 func (a *answer) worker() uint64 {
 	n, err := ParseMember(a.text())
-	if a.err == nil {
-		a.err = err
-	}
+	a.err = cmp.Or(a.err, err)
 	return n
 }
 
