@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -187,22 +188,6 @@ func nameOf(file string) (name string, ok bool) {
 	if !ok {
 		return "", false
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		var c byte
-		if i+3 > len(s) {
-			return "", false
-		}
-		if _, err := fmt.Sscanf(s[i+1:i+3], "%02X", &c); err != nil {
-			return "", false
-		}
-		b.WriteByte(c)
-		i += 2
-	}
-	name = b.String()
-	return name, name != "" && fileName(name) == file
+	name, err := url.PathUnescape(s)
+	return name, err == nil && name != "" && fileName(name) == file
 }

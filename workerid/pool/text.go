@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -51,14 +53,14 @@ func (m Meta) Settings() string {
 // String writes the text of a meta record.
 func (m Meta) String() string {
 	return strings.Join([]string{
-		version, dash(m.Epoch), itoa(m.Floor), escape(m.Fingerprint), itoa(m.Lease), itoa(m.Epsilon),
+		version, cmp.Or(m.Epoch, "-"), itoa(m.Floor), escape(m.Fingerprint), itoa(m.Lease), itoa(m.Epsilon),
 		strconv.FormatUint(m.Min, 10), strconv.FormatUint(m.Max, 10),
 	}, " ")
 }
 
 // String writes the text of a worker id's record.
 func (r Record) String() string {
-	return strings.Join([]string{version, itoa(r.Mark), itoa(r.Lo), dash(r.Token), escape(r.Owner)}, " ")
+	return strings.Join([]string{version, itoa(r.Mark), itoa(r.Lo), cmp.Or(r.Token, "-"), escape(r.Owner)}, " ")
 }
 
 // String writes the text of a presence.
@@ -156,8 +158,11 @@ func notInToken(c rune) bool {
 
 func (f *fields) text(i int) string {
 	s := f.all[i]
-	t, ok := unescape(s)
-	if !ok || len(s) > maxField || escape(t) != s {
+	t, err := url.PathUnescape(s)
+	if s == "-" {
+		t = ""
+	}
+	if err != nil || len(s) > maxField || escape(t) != s {
 		f.bad(i, "not a text as this program writes it")
 		return ""
 	}
@@ -165,15 +170,6 @@ func (f *fields) text(i int) string {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-const hex = "0123456789ABCDEF"
 
 // escape writes a text without spaces: an empty one as -, and other bytes than printable ASCII, % and
 // a lone - as %XX.
@@ -191,36 +187,10 @@ func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		if c := s[i]; escaped(rune(c)) {
-			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
 		}
 	}
 	return b.String()
-}
-
-func unescape(s string) (string, bool) {
-	if s == "-" {
-		return "", true
-	}
-	if !strings.Contains(s, "%") {
-		return s, true
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", false
-		}
-		high, low := strings.IndexByte(hex, s[i+1]), strings.IndexByte(hex, s[i+2])
-		if high < 0 || low < 0 {
-			return "", false
-		}
-		b.WriteByte(byte(high<<4 | low))
-		i += 2
-	}
-	return b.String(), true
 }
