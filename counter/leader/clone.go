@@ -55,7 +55,6 @@ func (m *Machine) Visit(group int, v Visitor) {
 	if c := m.call; c != nil {
 		v.Moment(c.sent)
 		v.Number(bit(c.renews))
-		v.Number(int64(c.claims))
 		c.Visit(group, v)
 	}
 	if Timed(group) {

@@ -91,7 +91,6 @@ type call struct {
 	Change
 	sent   int64
 	renews bool // it writes the node key
-	claims int  // a group that it claims; -1 = none
 }
 
 // An Event tells a driver that a Term begins or ends.
@@ -233,12 +232,12 @@ func (m *Machine) Next(now int64) (c *Change, wake int64) {
 func (m *Machine) choose(now int64) (next *call, wake int64) {
 	switch mine := m.known.Node(m.me.ID).Revision; {
 	case m.stopping && !m.busy() && mine != 0: // no leader shall take it for an heir
-		return &call{claims: -1, Change: Change{Nodes: map[string]int64{m.me.ID: mine}, Drop: []string{m.me.ID}}}, 0
+		return &call{Change: Change{Nodes: map[string]int64{m.me.ID: mine}, Drop: []string{m.me.ID}}}, 0
 	case m.stopping && !m.busy():
 		if poll := m.at + int64(every); now < poll && !m.hinted {
 			return nil, poll
 		}
-		return &call{claims: -1}, 0
+		return &call{}, 0
 	case now >= m.renewAt:
 		return m.renewal(), 0
 	}
@@ -250,7 +249,7 @@ func (m *Machine) choose(now int64) (next *call, wake int64) {
 		return m.claim(g), 0
 	}
 	if m.hinted || now >= m.at+int64(look) {
-		return &call{claims: -1}, 0
+		return &call{}, 0
 	}
 	if c := m.sweep(now); c != nil {
 		return c, 0
@@ -283,7 +282,7 @@ func (m *Machine) gone() bool {
 // renewal writes the node key, if all groups that are led are still this daemon's. It compares the node
 // key too, so that of two calls whose answers were lost one at most is carried out late.
 func (m *Machine) renewal() *call {
-	c := &call{renews: true, claims: -1, Change: Change{
+	c := &call{renews: true, Change: Change{
 		Leaders: map[int]int64{}, Nodes: map[string]int64{m.me.ID: m.known.Node(m.me.ID).Revision}, Put: &m.me,
 		Stamp: m.stamp(),
 	}}
@@ -301,7 +300,6 @@ func (m *Machine) inherit() *call {
 	c.Lead = map[int]Leader{}
 	for g, l := range m.known.Leaders {
 		if m.inherits(g) {
-			c.claims = g
 			c.Leaders[g] = l.Revision
 			c.Lead[g] = Leader{Node: m.me, Number: l.Number + 1}
 		}
@@ -323,7 +321,6 @@ func (m *Machine) claim(g int) *call {
 	}
 	old := m.known.Leaders[g]
 	c := m.renewal()
-	c.claims = g
 	c.Leaders[g] = old.Revision
 	c.Lead = map[int]Leader{g: {Node: m.me, Number: old.Number + 1}}
 	if old.ID != "" {
@@ -392,7 +389,7 @@ func (m *Machine) release(now int64) *call {
 	if in(ending) && now < m.gather {
 		return nil
 	}
-	c := &call{claims: -1, Change: Change{Leaders: map[int]int64{}, Lead: map[int]Leader{}}}
+	c := &call{Change: Change{Leaders: map[int]int64{}, Lead: map[int]Leader{}}}
 	view := m.View()
 	for g := range m.groups {
 		at := &m.groups[g]
@@ -441,7 +438,7 @@ func (m *Machine) alive(now int64, group int) []string {
 func (m *Machine) sweep(now int64) *call {
 	for _, n := range m.known.Nodes {
 		if now-m.nodes[n.ID].at >= int64(stale) && n.ID != m.me.ID {
-			return &call{claims: -1, Change: Change{Nodes: map[string]int64{n.ID: n.Revision}, Drop: []string{n.ID}}}
+			return &call{Change: Change{Nodes: map[string]int64{n.ID: n.Revision}, Drop: []string{n.ID}}}
 		}
 	}
 	return nil

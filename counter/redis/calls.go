@@ -134,14 +134,9 @@ func skewed(before, now, after int64) error {
 	return nil
 }
 
-// write replaces a record's text. ok is false, and nothing was written, if the record or the server is
+// write replaces the text of a field. ok is false, and nothing was written, if that or the server is
 // another one by now. have is how many replicas have it, of those that were asked for.
-func (s *Store) write(on server, name, old, text string, announce bool, replicas int) (ok bool, have int, err error) {
-	return s.writeField(on, field(name), old, text, announce, replicas)
-}
-
-func (s *Store) writeField(on server, field, old, text string, announce bool, replicas int) (ok bool, have int,
-	err error) {
+func (s *Store) write(on server, field, old, text string, announce bool, replicas int) (ok bool, have int, err error) {
 	changes := ""
 	if announce {
 		changes = rand.Text()

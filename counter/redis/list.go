@@ -95,7 +95,7 @@ func (d driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) (
 	if w.Gap {
 		wait = 0
 	}
-	ok, have, err := d.write(v.on, next.Name, v.text, next.Encode(), w.Announce, wait)
+	ok, have, err := d.write(v.on, field(next.Name), v.text, next.Encode(), w.Announce, wait)
 	switch {
 	case err != nil:
 		return nil, err
@@ -144,7 +144,7 @@ func (d driver) makeSafe(ctx context.Context, name string) (found ledger.Found, 
 		old := found.Version.(version).text
 		e.Token = rand.Text()
 		touched := e.Encode()
-		ok, have, err := d.write(on, name, old, touched, false, max(on.replicas, on.needed))
+		ok, have, err := d.write(on, field(name), old, touched, false, max(on.replicas, on.needed))
 		if err != nil {
 			return found, err
 		}
@@ -155,7 +155,7 @@ func (d driver) makeSafe(ctx context.Context, name string) (found ledger.Found, 
 			return found, err
 		}
 		e.Safe, e.Token = true, rand.Text()
-		if ok, _, err = d.write(on, name, touched, e.Encode(), false, 0); err != nil || ok {
+		if ok, _, err = d.write(on, field(name), touched, e.Encode(), false, 0); err != nil || ok {
 			return found, err
 		}
 	}

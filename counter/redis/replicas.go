@@ -81,7 +81,7 @@ func (s *Store) SetReplicas(ctx context.Context, n int) (before int, err error) 
 		if err := on.enoughToChange(); err != nil {
 			return before, err
 		}
-		ok, have, err := s.writeField(on, replicasField, values[1].text, strconv.Itoa(n), false, max(on.replicas, n))
+		ok, have, err := s.write(on, replicasField, values[1].text, strconv.Itoa(n), false, max(on.replicas, n))
 		if err == nil && !ok {
 			err = errors.New("redis: another writer came between")
 		}

@@ -252,7 +252,7 @@ func (f *fleet) writes(s *Store, over ...string) string {
 	case "none":
 		old = ""
 	}
-	ok, _, err := s.write(on, "orders", old, "nonsense", false, 0)
+	ok, _, err := s.write(on, field("orders"), old, "nonsense", false, 0)
 	return countertest.Said(ok, err)
 }
 

@@ -174,14 +174,12 @@ func (c *Conn) Commit(ctx context.Context, timeout time.Duration, key string, co
 }
 
 // Grant makes a lease of so many seconds. etcd may make it longer, and chooses its id.
-func (c *Conn) Grant(ctx context.Context, timeout time.Duration, seconds int64) (lease int64, answer Answer,
-	err error) {
+func (c *Conn) Grant(ctx context.Context, timeout time.Duration, seconds int64) (lease int64, err error) {
 	r, err := c.client.Grant(ctx, seconds)
 	if err != nil {
-		return 0, answer, c.explain("grant a lease", timeout, err)
+		return 0, c.explain("grant a lease", timeout, err)
 	}
-	answer.read(r.ResponseHeader)
-	return int64(r.ID), answer, nil
+	return int64(r.ID), nil
 }
 
 // KeepAlive renews a lease. The library's own repeats itself.

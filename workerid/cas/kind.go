@@ -19,10 +19,6 @@ type Kind struct {
 // Open makes a Store. It does not connect yet, so the servers need not be running. timeout is for one
 // call; 0 = DefaultTimeout. The error is that of Settings.Check and ReadSecrets.
 func (k Kind) Open(s Settings, timeout time.Duration) (*Store, error) {
-	s.Terms = s.WithDefaults()
-	if s.Heartbeat == 0 {
-		s.Heartbeat = BestHeartbeat(s.Lease)
-	}
 	if err := s.Check(k.Protocol); err != nil {
 		return nil, err
 	}

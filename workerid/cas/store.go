@@ -97,7 +97,7 @@ func (c Config) withDefaults() Config {
 
 func (c Config) session() Session {
 	return Session{
-		Driver: limited{c.Driver, c.Timeout, c.Timeout},
+		Driver: limited{c.Driver, c.Timeout},
 		// that of all daemons of the pool, which may not be slower
 		Rules: pool.Rules{W: pool.WatchOf(max(c.Heartbeat, BestHeartbeat(c.Lease)), c.Timeout),
 			MaxSkew: c.MaxSkew.Milliseconds()},
@@ -252,11 +252,11 @@ func (s *Store) Close() error {
 // limited gives each call of a Driver its time.
 type limited struct {
 	Driver
-	timeout, connect time.Duration
+	timeout time.Duration
 }
 
 func (d limited) Connect(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.connect)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	return d.Driver.Connect(ctx)
 }

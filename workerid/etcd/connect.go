@@ -98,7 +98,7 @@ func (d *driver) dial(host string) (a attempt) {
 	if lease != 0 {
 		ttl = time.Second // there is one already
 	}
-	within(1, func(ctx context.Context) { a.lease, _, a.err = a.conn.Grant(ctx, d.timeout, int64(ttl/time.Second)) })
+	within(1, func(ctx context.Context) { a.lease, a.err = a.conn.Grant(ctx, d.timeout, int64(ttl/time.Second)) })
 	a.name += "." + strconv.FormatInt(a.lease, 36)
 	return a
 }
@@ -163,7 +163,7 @@ func (d *driver) renewNow() bool {
 	var granted int64
 	var err error
 	if lease == 0 {
-		granted, _, err = c.Grant(ctx, d.timeout, int64(d.ttl/time.Second))
+		granted, err = c.Grant(ctx, d.timeout, int64(d.ttl/time.Second))
 	} else if err = c.KeepAlive(ctx, d.timeout, lease); etcdlink.KindOf(err) == etcdlink.NoLease {
 		d.gone(lease)
 	}
