@@ -212,7 +212,7 @@ func (w *leases) acquire(i int, s *cas.Session) func() {
 		if err == nil {
 			s.Heard(g)
 			d.grant = g
-			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, d.life, 0, 0})
+			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, 0, 0})
 		}
 	}
 }

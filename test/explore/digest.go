@@ -16,12 +16,22 @@ type digest struct {
 	now   int64
 	boot  int64
 	names []string
-	about func(d *digest, name string) // what there is to say of a name, at its first appearance
+	about func(d *digest, name string) // nil, or what there is to say of a name at its first appearance
 }
 
 func (d *digest) add(v uint64) {
 	hi, lo := bits.Mul64(d.h^v^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	d.h = hi ^ lo ^ bits.RotateLeft64(v, 29)
+}
+
+// flags is a number with a bit for each.
+func flags(all ...bool) (bits int64) {
+	for i, f := range all {
+		if f {
+			bits |= 1 << i
+		}
+	}
+	return bits
 }
 
 // Number implements cas.Visitor.
@@ -47,7 +57,9 @@ func (d *digest) Name(name string) {
 	}
 	d.add(uint64(len(d.names)) | 1<<60)
 	d.names = append(d.names, name)
-	d.about(d, name)
+	if d.about != nil {
+		d.about(d, name)
+	}
 }
 
 // Text implements cas.Visitor. Of the words of a record, those of 13 digits are times, and those with a dot

@@ -40,7 +40,7 @@ type files struct {
 	windows []window
 	past    [3][]page // what was in the memory before each of the last runs
 	kept    *kept
-	wrong   string
+	promise
 
 	next    *files // after the default, if that is known
 	asked   int    // requests within it
@@ -344,7 +344,7 @@ func (w *files) carryOut(p *process, u *visit) (s *static.Store, publish func())
 		}
 		return s, func() {
 			p.grant = g
-			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, 0, w.page(i), w.clock(p)})
+			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, w.page(i), w.clock(p)})
 		}
 	}
 	results, err := s.Extend(ctx, []workerid.Grant{u.grant})
@@ -412,7 +412,5 @@ func (w *files) use() {
 			w.pages[x.page].word = fileLayout.First(x.used + 1)
 		}
 	}
-	if wrong := overlap(w.windows); wrong != "" {
-		w.wrong = wrong
-	}
+	w.apart(w.windows)
 }

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,14 +10,6 @@ import (
 
 // Now implements World.
 func (w *files) Now() int64 { return w.now }
-
-// Err implements World.
-func (w *files) Err() error {
-	if w.wrong == "" {
-		return nil
-	}
-	return errors.New(w.wrong)
-}
 
 // serves says whether a process may issue ids now.
 func (w *files) serves() bool {
@@ -30,7 +21,6 @@ func (w *files) serves() bool {
 // Digest implements World.
 func (w *files) Digest() uint64 {
 	v := fileDigest{digest{now: began + w.now, boot: w.now - w.booted, names: make([]string, 0, 32)}, w}
-	v.about = func(*digest, string) {}
 	d := &v.digest
 	d.Number(w.wall)
 	d.Name(bootNames[w.boots])

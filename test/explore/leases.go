@@ -39,7 +39,7 @@ type leases struct {
 	windows []window
 	backup  *backup
 	serial  int // of what operators write
-	wrong   string
+	promise
 
 	next  *leases // after the default, if that is known
 	asked int     // requests within it
@@ -315,47 +315,21 @@ func (w *leases) putOff(i int, until int64) {
 // end ends a daemon's life: its windows reach as far as it has issued.
 func (w *leases) end(i int) {
 	w.use()
-	for n := range w.windows {
-		if w.windows[n].daemon == i {
-			w.windows[n].daemon = -1
-		}
-	}
+	end(w.windows, i)
 }
 
 // use notes up to where daemons may have issued ids by now.
 func (w *leases) use() {
-	for n := range w.windows {
-		if x := &w.windows[n]; x.daemon >= 0 {
-			x.used = max(x.used, min(x.hi, began+w.now+w.daemons[x.daemon].offset+runAhead))
-		}
-	}
-	if wrong := overlap(w.windows); wrong != "" {
-		w.wrong = wrong
-	}
-}
-
-// Err implements World.
-func (w *leases) Err() error {
-	if w.wrong == "" {
-		return nil
-	}
-	return errors.New(w.wrong)
+	use(w.windows, func(i int) int64 { return began + w.now + w.daemons[i].offset })
+	w.apart(w.windows)
 }
 
 // Digest implements World.
 func (w *leases) Digest() uint64 {
 	d := digest{now: began + w.now, boot: w.now, names: make([]string, 0, 32)}
 	d.about = func(d *digest, name string) {
-		bits := int64(0)
-		for i, x := range w.daemons {
-			if x.session.Mine(name) {
-				bits |= 1 << i
-			}
-		}
-		if w.server.Alive(name) {
-			bits |= 8
-		}
-		d.Number(bits)
+		a, b, c := w.daemons[0].session, w.daemons[1].session, w.daemons[2].session
+		d.Number(flags(a.Mine(name), b.Mine(name), c.Mine(name), w.server.Alive(name)))
 		if ends := w.server.Session(name); ends > w.now {
 			d.Number(ends - w.now)
 		}

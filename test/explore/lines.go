@@ -35,7 +35,7 @@ type lines struct {
 	floor   uint64          // of a raise that was confirmed
 	defined bool            // a definition was confirmed
 	back    *unconfirmed
-	wrong   string
+	promise
 }
 
 // A loss is a way in which Redis loses what it has confirmed.
@@ -327,30 +327,16 @@ func (w *lines) grant(b counter.Block) {
 // Now implements World.
 func (w *lines) Now() int64 { return w.now }
 
-// Err implements World.
-func (w *lines) Err() error {
-	if w.wrong == "" {
-		return nil
-	}
-	return errors.New(w.wrong)
-}
-
 // Digest implements World.
 func (w *lines) Digest() uint64 {
-	d := digest{names: make([]string, 0, 16), about: func(*digest, string) {}}
+	d := digest{names: make([]string, 0, 16)}
 	d.Number(w.now)
 	d.Number(int64(w.master))
 	for i := range w.servers {
 		s := &w.servers[i]
 		d.Number(s.ahead)
 		d.Name(s.history)
-		bits := int64(0)
-		for n, f := range []bool{s.behind, s.follows, s.serves, s.disk == s.record} {
-			if f {
-				bits |= 1 << n
-			}
-		}
-		d.Number(bits)
+		d.Number(flags(s.behind, s.follows, s.serves, s.disk == s.record))
 		visitLine(s.record, &d)
 		visitLine(s.disk, &d)
 	}

@@ -23,14 +23,8 @@ var redisPauses = [...]int64{lease / 2, lease + epsilon + redisBeat/2}
 // heedless is a mutant of the daemon.
 const heedless = "grants do not wait for the replica"
 
-// A redisPool carries out calls on a server's keys, at its time, Unix ms.
-type redisPool interface {
-	Acquire(script.Acquire, int64) (script.Acquired, error)
-	Extend(script.Extend, int64) (script.Extended, error)
-	Release(script.Release, int64) (script.Server, error)
-	Free(script.Free, int64) (script.Freed, error)
-	Init(script.Init, int64) (string, error)
-}
+// A carrier carries out a call on a server's keys, at its time, Unix ms.
+type carrier func(s *redismodel.Server, c script.Call, now int64) (any, error)
 
 // redis is the world of two daemons that want one worker id of a pool in Redis: a master and its replica, which may be
 // behind and be promoted then. Servers carry out the model of the scripts, which a test compares with a real Redis, or
@@ -40,7 +34,7 @@ type redis struct {
 	mutant   redismodel.Mutant
 	heedless bool // another mutant: what a replica does not have counts
 	waits    bool
-	real     func(*redismodel.Server) redisPool // nil = the model carries out calls
+	carry    carrier
 	now      int64
 	servers  [2]redisServer
 	master   int
@@ -49,7 +43,7 @@ type redis struct {
 	late     *redisCall // a request that is carried out when nobody waits for it
 	names    int
 	requests int
-	wrong    string
+	promise
 }
 
 // A redisServer holds the pool. Its keys do not change.
@@ -90,10 +84,12 @@ type redisCall struct {
 }
 
 // Redis returns the world of one holder and one that waits, once all is steady.
-func Redis(waits bool, mutant string) World { return redisOver(nil, waits, mutant) }
+func Redis(waits bool, mutant string) World {
+	return redisOver((*redismodel.Server).Carry, waits, mutant)
+}
 
-func redisOver(real func(*redismodel.Server) redisPool, waits bool, mutant string) World {
-	w := &redis{waits: waits, heedless: mutant == heedless, real: real}
+func redisOver(carry carrier, waits bool, mutant string) World {
+	w := &redis{waits: waits, heedless: mutant == heedless, carry: carry}
 	for _, m := range redismodel.Mutants() {
 		if m.String() == mutant {
 			w.mutant = m
@@ -107,9 +103,7 @@ func redisOver(real func(*redismodel.Server) redisPool, waits bool, mutant strin
 	w.servers[1].follows, w.servers[1].Replica = true, true
 	w.daemons = [2]*redisDaemon{w.born(0, 0), w.born(1, 0)}
 	w.daemons[1].due += redisBeat/2 + 1
-	w.operate(func(s redisPool, t script.Terms, now int64) {
-		_, _ = s.Init(script.Init{Terms: w.terms(), Now: began, RequestID: w.request(), How: script.InitNew}, now)
-	})
+	w.at(w.master, script.Init{Terms: w.terms(), Now: began, RequestID: w.request(), How: script.InitNew})
 	for w.now < old {
 		w = w.Do(Choice{}).(*redis)
 	}
@@ -252,9 +246,7 @@ func (w *redis) Do(c Choice) World {
 		m, o := &n.servers[n.master], &n.servers[i]
 		o.up, o.follows, o.Replica, o.Replid, o.Keys, m.behind = true, true, true, m.Replid, m.Keys, false
 	case Free:
-		n.operate(func(s redisPool, t script.Terms, now int64) {
-			_, _ = s.Free(script.Free{Terms: t, Now: began + n.now, RequestID: n.request(), Worker: 1}, now)
-		})
+		n.at(n.master, script.Free{Terms: n.operator(), Now: began + n.now, RequestID: n.request(), Worker: 1})
 	case Wipe:
 		n.servers[i].Keys = redismodel.Keys{}
 		n.follow(i)
@@ -270,26 +262,22 @@ func (w *redis) promote(i int, serves bool) {
 	former.up, former.behind, w.master = serves, false, i
 }
 
-// operate is what operators do at the master.
-func (w *redis) operate(do func(s redisPool, t script.Terms, now int64)) {
+// operator is the terms of operators.
+func (w *redis) operator() script.Terms {
 	t := w.terms()
 	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
-	w.at(w.master, func(s redisPool, now int64) { do(s, t, now) })
+	return t
 }
 
-// at lets a server carry out a script, and says how many replicas have what it wrote.
-func (w *redis) at(i int, do func(s redisPool, now int64)) (have int) {
+// at lets a server carry out a call, and says how many replicas have what it wrote.
+func (w *redis) at(i int, c script.Call) (answer any, have int, err error) {
 	s := &w.servers[i]
 	s.Keys = s.Keys.Clone()
 	if s.Online = 0; w.servers[1-i].follows {
 		s.Online = 1
 	}
-	pool := redisPool(&s.Server)
-	if w.real != nil {
-		pool = w.real(&s.Server)
-	}
-	do(pool, began+w.now+s.skew)
-	return w.follow(i)
+	answer, err = w.carry(&s.Server, c, began+w.now+s.skew)
+	return answer, w.follow(i), err
 }
 
 // follow brings what a server has to its replica.
@@ -304,11 +292,7 @@ func (w *redis) follow(i int) (have int) {
 // end ends a daemon's life, and starts it again.
 func (w *redis) end(i int) {
 	w.use()
-	for n := range w.windows {
-		if w.windows[n].daemon == i {
-			w.windows[n].daemon = -1
-		}
-	}
+	end(w.windows, i)
 	offset := w.daemons[i].offset
 	w.daemons[i] = w.born(i, w.daemons[i].life+1)
 	w.daemons[i].offset = offset

@@ -32,6 +32,16 @@ func (w *redis) ask(i int) *redisCall {
 	return c
 }
 
+func (c *redisCall) call() script.Call {
+	switch {
+	case c.acquire != nil:
+		return *c.acquire
+	case c.extend != nil:
+		return *c.extend
+	}
+	return *c.release
+}
+
 // carryOut is what the server makes of a request.
 func (w *redis) carryOut(c *redisCall) {
 	c.answered = true
@@ -39,20 +49,15 @@ func (w *redis) carryOut(c *redisCall) {
 		c.err = errLate
 		return
 	}
-	var said script.Server
-	have := w.at(c.server, func(s redisPool, now int64) {
-		switch {
-		case c.acquire != nil:
-			c.acquired, c.err = s.Acquire(*c.acquire, now)
-			said = c.acquired.Server
-		case c.extend != nil:
-			c.extended, c.err = s.Extend(*c.extend, now)
-			said = c.extended.Server
-		default:
-			_, c.err = s.Release(*c.release, now)
-		}
-	})
-	if c.err == nil && have < said.Needed && !w.heedless {
+	answer, have, err := w.at(c.server, c.call())
+	needed := 0
+	switch v := answer.(type) {
+	case script.Acquired:
+		c.acquired, needed = v, v.Needed
+	case script.Extended:
+		c.extended, needed = v, v.Needed
+	}
+	if c.err = err; err == nil && have < needed && !w.heedless {
 		c.err = workerid.ErrUnconfirmed
 	}
 }
@@ -119,7 +124,7 @@ func (w *redis) extended(i int, c *redisCall, unconfirmed bool) {
 
 func (w *redis) publish(i int) {
 	d := w.daemons[i]
-	w.windows = append(w.windows, window{d.grant.Worker, d.grant.Lo, d.grant.Hi, d.grant.Lo - 1, i, d.life, 0, 0})
+	w.windows = append(w.windows, window{d.grant.Worker, d.grant.Lo, d.grant.Hi, d.grant.Lo - 1, i, 0, 0})
 }
 
 // learn notes what a memory has.

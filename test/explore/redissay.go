@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -9,14 +8,8 @@ import (
 
 // use notes up to where daemons may have issued ids by now.
 func (w *redis) use() {
-	for n := range w.windows {
-		if x := &w.windows[n]; x.daemon >= 0 {
-			x.used = max(x.used, min(x.hi, began+w.now+w.daemons[x.daemon].offset+runAhead))
-		}
-	}
-	if wrong := overlap(w.windows); wrong != "" {
-		w.wrong = wrong
-	}
+	use(w.windows, func(i int) int64 { return began + w.now + w.daemons[i].offset })
+	w.apart(w.windows)
 	for _, x := range w.windows { // a floor is a lease and the margin for clocks ahead
 		if x.hi > began+w.now+2*(lease+epsilon) {
 			w.wrong = "a window reaches too far into the future"
@@ -24,17 +17,9 @@ func (w *redis) use() {
 	}
 }
 
-// Err implements World.
-func (w *redis) Err() error {
-	if w.wrong == "" {
-		return nil
-	}
-	return errors.New(w.wrong)
-}
-
 // Digest implements World.
 func (w *redis) Digest() uint64 {
-	d := digest{now: began + w.now, boot: w.now, names: make([]string, 0, 32), about: func(*digest, string) {}}
+	d := digest{now: began + w.now, boot: w.now, names: make([]string, 0, 32)}
 	d.Number(int64(w.master))
 	for i := range w.servers {
 		w.servers[i].visit(&d)
@@ -52,14 +37,8 @@ func (s *redisServer) visit(d *digest) {
 	d.Name(s.Replid)
 	d.Number(s.skew)
 	m := s.Keys.Meta
-	bits := int64(0)
-	for n, f := range []bool{s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(m.Incarnation, s.Run+":"),
-		strings.HasPrefix(m.Incarnation, s.Run+":"+s.Replid+":"), len(s.Keys.IDs) > 0} {
-		if f {
-			bits |= 1 << n
-		}
-	}
-	d.Number(bits)
+	d.Number(flags(s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(m.Incarnation, s.Run+":"),
+		strings.HasPrefix(m.Incarnation, s.Run+":"+s.Replid+":"), len(s.Keys.IDs) > 0))
 	d.Name(m.Incarnation)
 	for _, t := range []int64{m.Seen, m.Floor, m.Jump, millis(s.Keys.IDs[1])} {
 		d.Time(t)
@@ -86,12 +65,7 @@ func (x *redisDaemon) visit(d *digest, now int64) {
 	d.Time(x.grant.Hi)
 	d.Number(x.due - now)
 	d.Number(x.offset)
-	if x.stopped {
-		d.Number(-1)
-	}
-	if x.published {
-		d.Number(-2)
-	}
+	d.Number(flags(x.stopped, x.published))
 	x.call.visit(d, now)
 }
 

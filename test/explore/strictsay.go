@@ -154,7 +154,6 @@ func (d *strictDigest) until(t int64) {
 // Digest implements World.
 func (w *strict) Digest() uint64 {
 	d := strictDigest{digest: digest{names: make([]string, 0, 32)}, w: w, revisions: make([]int64, 1, 32)}
-	d.about = func(*digest, string) {}
 	d.Number(int64(w.turn % 6))
 	d.Number(w.asked - w.now)
 	l := w.board.Leaders[w.hub.group]
@@ -236,14 +235,7 @@ func (m *member) visit(d *strictDigest) {
 		d.pending(l.returned)
 		d.until(l.retry)
 		d.block(l.granted)
-		bits := int64(0)
-		if l.ending {
-			bits = 1
-		}
-		if l.sealed {
-			bits += 2
-		}
-		d.Number(bits)
+		d.Number(flags(l.ending, l.sealed))
 		l.m.Visit(func(b counter.Block, next, floor uint64, _, came time.Time, numbers ...uint64) {
 			if d.w.hub.timed != nil && !came.IsZero() {
 				d.Moment(came.UnixNano())
@@ -285,14 +277,9 @@ func (d *strictDigest) pending(p pending) {
 func (d *strictDigest) msg(x *msg) {
 	m := d.w.members[x.from]
 	d.member = x.from
-	bits := int64(x.kind) | int64(x.from)<<4 | int64(x.to+1)<<8
-	for i, f := range []bool{x.answer, x.lost, m.life == x.life, x.done, x.err != nil, m.call.serial == x.serial,
-		m.forward.serial == x.serial, m.line != nil && m.line.call.serial == x.serial} {
-		if f {
-			bits |= 1 << (12 + i)
-		}
-	}
-	d.Number(bits)
+	bits := flags(x.answer, x.lost, m.life == x.life, x.done, x.err != nil, m.call.serial == x.serial,
+		m.forward.serial == x.serial, m.line != nil && m.line.call.serial == x.serial)
+	d.Number(int64(x.kind) | int64(x.from)<<4 | int64(x.to+1)<<8 | bits<<12)
 	d.until(x.at)
 	x.change.Visit(d.w.hub.group, d)
 	d.Revision(x.term.Fence)

@@ -172,13 +172,7 @@ func (w *strict) seen() uint64 {
 // clocks adds what only timestamps have.
 func (d *strictDigest) clocks() {
 	w := d.w
-	bits := int64(0)
-	for i, b := range []bool{w.misled, w.behind} {
-		if b {
-			bits |= 1 << i
-		}
-	}
-	d.Number(bits)
+	d.Number(flags(w.misled, w.behind))
 	for _, dial := range w.dials {
 		d.Number(dial)
 	}

@@ -13,6 +13,30 @@ func score(ms int64) float64     { return float64(ms) / 1000 }
 func millis(score float64) int64 { return int64(math.Floor(score*1000 + 0.5)) }
 func itoa(n int64) string        { return strconv.FormatInt(n, 10) }
 
+// Carry carries out any call, at a time in Unix ms.
+func (s *Server) Carry(c script.Call, now int64) (v any, err error) {
+	switch c := c.(type) {
+	case script.Acquire:
+		v, err = s.Acquire(c, now)
+	case script.Extend:
+		v, err = s.Extend(c, now)
+	case script.Release:
+		v, err = s.Release(c, now)
+	case script.Init:
+		v, err = s.Init(c, now)
+	case script.Free:
+		v, err = s.Free(c, now)
+	case script.ResetClock:
+		v, err = s.ResetClock(c, now)
+	case script.SetReplicas:
+		err = s.SetReplicas(c, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
 // Acquire is acquire.lua. now is the server's clock, Unix ms.
 func (s *Server) Acquire(c script.Acquire, now int64) (script.Acquired, error) {
 	r, err := s.start(c.Terms, c.RequestID, c.Now, now)

@@ -334,7 +334,7 @@ func (h *history) operate() string {
 // call lets both carry out a call, compares the answers and returns them.
 func (h *history) call(c script.Call) (any, error) {
 	h.Helper()
-	want, wantErr := h.callModel(c)
+	want, wantErr := h.model.Carry(c, h.now)
 	got, gotErr := h.real.Call(&h.model, c, h.now)
 	if !reflect.DeepEqual(want, got) || fmt.Sprint(wantErr) != fmt.Sprint(gotErr) {
 		h.Errorf("%T %+v\nmodel: %+v, %v\nRedis: %+v, %v", c, c, want, wantErr, got, gotErr)
@@ -350,29 +350,6 @@ func (h *history) call(c script.Call) (any, error) {
 		h.reached["reset"]++
 	}
 	return want, wantErr
-}
-
-func (h *history) callModel(c script.Call) (v any, err error) {
-	switch c := c.(type) {
-	case script.Acquire:
-		v, err = h.model.Acquire(c, h.now)
-	case script.Extend:
-		v, err = h.model.Extend(c, h.now)
-	case script.Release:
-		v, err = h.model.Release(c, h.now)
-	case script.Init:
-		v, err = h.model.Init(c, h.now)
-	case script.Free:
-		v, err = h.model.Free(c, h.now)
-	case script.ResetClock:
-		v, err = h.model.ResetClock(c, h.now)
-	case script.SetReplicas:
-		err = h.model.SetReplicas(c, h.now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return v, nil
 }
 
 // compareKeys compares what the model and Redis keep.
