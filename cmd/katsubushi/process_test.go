@@ -27,7 +27,7 @@ import (
 // outside. More of them run beside each other than there are processors: most of the time they wait
 // for a lease or a clock.
 func TestMain(m *testing.M) {
-	if actAsSuccessor() || actAsBare() {
+	if actAsSuccessor() {
 		return
 	}
 	flag.Parse()
