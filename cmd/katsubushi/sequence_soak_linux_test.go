@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	bigendian "encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,7 +19,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
-// TestProcessSequenceKillLoop asks one sequence for values in all dialects at once while the daemon is
+// TestProcessSequenceKillLoop asks one sequence for values in both protocols at once while the daemon is
 // killed, stopped and restarted again and again and an operator raises the sequence. No value may come twice; each
 // request gets larger values than all that were received before it was sent; a clean stop leaves no gap, and
 // a kill at most two blocks and what was on its way to clients. KATSUBUSHI_SOAK=1 takes 100 million
@@ -56,9 +55,8 @@ func TestProcessSequenceKillLoop(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("KATSUBUSHI_SEED=%d: %v in %v of asking, %d lives, %d kills, %d raises, largest value %d; most lost by a "+
-		"kill: %d, or %.2f blocks; values by dialect: %v",
-		c.seed, &c.seen, c.asking.Round(time.Second), c.lives, c.kills, c.raises, c.largest.Load(), c.worst, c.worstBlocks,
-		c.perDialect)
+		"kill: %d, or %.2f blocks",
+		c.seed, &c.seen, c.asking.Round(time.Second), c.lives, c.kills, c.raises, c.largest.Load(), c.worst, c.worstBlocks)
 }
 
 // A soakedLife is one run of the daemon, drawn from the seed.
@@ -87,7 +85,6 @@ type takers struct {
 	asking               time.Duration
 	worst                uint64 // most values that a kill lost
 	worstBlocks          float64
-	perDialect           [len(dialects)]uint64
 
 	largest atomic.Uint64 // value that anybody has received
 
@@ -110,7 +107,7 @@ func (c *takers) live(t *testing.T, seed uint64, plan soakedLife) {
 	from, had := c.largest.Load(), c.seen.Len()
 	// The first value of a life is known, so that the values of the life before can be counted.
 	first := countFrom(t, p).must(t, "orders")
-	c.took(0, from, first, 1)
+	c.took(from, []uint64{first})
 	if c.before != 0 && first != c.before {
 		t.Errorf("after a clean stop the first value is %d, want %d", first, c.before)
 	}
@@ -141,7 +138,7 @@ func (c *takers) live(t *testing.T, seed uint64, plan soakedLife) {
 	progress(had + plan.Values/2)
 	if plan.Raise > 0 {
 		c.raises++
-		if code, _, stderr := runCounters(c.dir, "raise", "orders",
+		if code, _, stderr := runNameIn("file://"+c.dir, "raise", "orders",
 			fmt.Sprint(c.largest.Load()+10_000_000+plan.Raise)); !raised(code, stderr) {
 			t.Error(stderr)
 		}
@@ -165,7 +162,7 @@ func (c *takers) live(t *testing.T, seed uint64, plan soakedLife) {
 
 // account compares the values of a life with the record: nothing may be missing but what a kill may lose.
 func (c *takers) account(t *testing.T, plan soakedLife, first, got uint64) {
-	next := c.nextBlock(t)
+	next := nextOf(t, "file://"+c.dir, "orders")
 	c.before = 0
 	if plan.Stop {
 		c.before = next
@@ -196,40 +193,20 @@ func (c *takers) account(t *testing.T, plan soakedLife, first, got uint64) {
 	}
 }
 
-func runCounters(dir string, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	code = run(append(append([]string{"name"}, args...), "-counters", "file://"+dir, "-state-any-disk"), variables{},
-		&out, &errs)
-	return code, out.String(), errs.String()
-}
-
-// nextBlock returns the first value that no daemon has.
-func (c *takers) nextBlock(t *testing.T) uint64 {
-	code, stdout, stderr := runCounters(c.dir, "show", "orders", "-json")
-	var next uint64
-	if _, err := fmt.Sscanf(stdout[max(0, bytes.Index([]byte(stdout), []byte(`"next"`))):], `"next":"%d"`,
-		&next); code != exitOK || err != nil {
-		t.Fatalf("%d %v %s %s", code, err, stdout, stderr)
-	}
-	return next
-}
-
-// took notes n values, of which the last is given, that were asked for when from was the largest.
-func (c *takers) took(dialect int, from, last uint64, n int) {
+// took notes values that were asked for when from was the largest.
+func (c *takers) took(from uint64, values []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.perDialect[dialect] += uint64(n)
-	first := last - uint64(n) + 1
-	if first <= from || first > last {
-		c.errs = append(c.errs,
-			fmt.Errorf("%s got %d to %d, and %d had been received before it asked", dialects[dialect].name, first, last, from))
-	}
-	if c.seen.AddRun(first, 1, n) > 0 {
-		c.errs = append(c.errs,
-			fmt.Errorf("%s got %d to %d, of which some had been issued", dialects[dialect].name, first, last))
-	}
-	if c.largest.Load() < last {
-		c.largest.Store(last)
+	for _, v := range values {
+		if v <= from {
+			c.errs = append(c.errs, fmt.Errorf("got %d, and %d had been received before it asked", v, from))
+		}
+		if !c.seen.Add(v) {
+			c.errs = append(c.errs, fmt.Errorf("%d came twice", v))
+		}
+		if c.largest.Load() < v {
+			c.largest.Store(v)
+		}
 	}
 }
 
@@ -242,221 +219,54 @@ func (c *takers) client(p *process, stop *atomic.Bool, i int, r *rand.Rand) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	in := bufio.NewReaderSize(conn, 64<<10)
-	d := i % len(dialects)
-	var request []byte
+	ask := askMemcached
+	if i%2 == 1 {
+		ask = askRedis
+	}
 	for !stop.Load() {
 		n := 1 + r.IntN(100)
 		if r.IntN(4) > 0 {
 			n = 100
 		}
-		request = dialects[d].request(request[:0], n)
 		from := c.largest.Load()
-		asked := dialects[d].values(n)
-		if _, err := conn.Write(request); err == nil {
-			var last uint64 // values in a row are noted at once
-			var run int
-			err = dialects[d].replies(in, n, func(v uint64, k int) {
-				asked -= k
-				if run > 0 && v-uint64(k) == last {
-					last, run = v, run+k
-					return
-				}
-				if run > 0 {
-					c.took(d, from, last, run)
-				}
-				last, run = v, k
-			})
-			if run > 0 {
-				c.took(d, from, last, run)
-			}
-			if err == nil {
-				continue
-			}
-			var says said
-			if errors.As(err, &says) {
-				c.mu.Lock()
-				c.errs = append(c.errs, fmt.Errorf("%s: %w", dialects[d].name, err))
-				c.mu.Unlock()
-				return
-			}
+		values, err := ask(conn, in, "orders", n)
+		c.took(from, values)
+		if err == nil {
+			continue
 		}
 		c.mu.Lock()
-		c.missed += uint64(asked)
-		c.mu.Unlock()
+		defer c.mu.Unlock()
+		c.missed += uint64(n - len(values))
+		if errors.Is(err, strconv.ErrSyntax) { // it says something else
+			c.errs = append(c.errs, err)
+		}
 		return
 	}
 }
 
-// said is an answer that is no value.
-type said string
-
-func (s said) Error() string { return strconv.Quote(string(s)) }
-
-// dialects are all ways to ask for about n values, and to read them: got is called with the last one of a
-// range, and how many it has.
-var dialects = [...]struct {
-	name    string
-	values  func(n int) int // how many a request asks for
-	request func(b []byte, n int) []byte
-	replies func(r *bufio.Reader, n int, got func(last uint64, n int)) error
-}{
-	{"get", same, func(b []byte, n int) []byte {
-		return append(append(append(b, "get"...), bytes.Repeat([]byte(" orders"), n)...), "\r\n"...)
-	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
-		return errors.Join(itemLines(r, n, "VALUE orders 0 ", got), wantLine(r, "END"))
-	}},
-	{"incr", same, func(b []byte, n int) []byte {
-		return fmt.Appendf(b, "incr orders %d\r\n", n)
-	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
-		return rangeLine(r, "", n, got)
-	}},
-	{"mg", same, func(b []byte, n int) []byte {
-		return append(b, bytes.Repeat([]byte("mg orders v\r\n"), n)...)
-	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
-		return itemLines(r, n, "VA ", got)
-	}},
-	{"binary", func(n int) int { return 2 * n }, func(b []byte, n int) []byte {
-		for range n {
-			b = append(binaryHeader(b, 0x09, 6, 0), "orders"...) // GETQ
-		}
-		b = binaryHeader(b, 0x05, 6, 20) // INCREMENT
-		b = append(bigendian.BigEndian.AppendUint64(b, uint64(n)), make([]byte, 12)...)
-		return append(b, "orders"...)
-	}, binaryReplies},
-	{"MGET", same, func(b []byte, n int) []byte {
-		return append(fmt.Appendf(b, "*%d\r\n$4\r\nMGET\r\n", n+1), bytes.Repeat([]byte("$6\r\norders\r\n"), n)...)
-	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
-		if err := wantLine(r, fmt.Sprintf("*%d", n)); err != nil {
-			return err
-		}
-		return itemLines(r, n, "$", got)
-	}},
-	{"INCR", same, func(b []byte, n int) []byte {
-		return append(b, bytes.Repeat([]byte("*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n"), n)...)
-	}, func(r *bufio.Reader, n int, got func(uint64, int)) (err error) {
-		for i := 0; i < n && err == nil; i++ {
-			err = rangeLine(r, ":", 1, got)
-		}
-		return err
-	}},
-	{"INCRBY", same, incrBy, func(r *bufio.Reader, n int, got func(uint64, int)) error {
-		return rangeLine(r, ":", n, got)
-	}},
-	{"MULTI", func(n int) int { return n + 2 }, func(b []byte, n int) []byte {
-		b = append(b, "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n"...)
-		return append(incrBy(b, n), "*2\r\n$3\r\nGET\r\n$6\r\norders\r\n*1\r\n$4\r\nEXEC\r\n"...)
-	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
-		for _, want := range []string{"+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3"} {
-			if err := wantLine(r, want); err != nil {
-				return err
-			}
-		}
-		if err := rangeLine(r, ":", 1, got); err != nil {
-			return err
-		}
-		if err := rangeLine(r, ":", n, got); err != nil {
-			return err
-		}
-		return itemLines(r, 1, "$", got)
-	}},
-}
-
-func same(n int) int { return n }
-
-func incrBy(b []byte, n int) []byte {
-	s := strconv.Itoa(n)
-	return fmt.Appendf(b, "*3\r\n$6\r\nINCRBY\r\n$6\r\norders\r\n$%d\r\n%s\r\n", len(s), s)
-}
-
-// oneLine reads one line.
-func oneLine(r *bufio.Reader) ([]byte, error) {
-	s, err := r.ReadSlice('\n')
-	return bytes.TrimRight(s, "\r\n"), err
-}
-
-func wantLine(r *bufio.Reader, want string) error {
-	s, err := oneLine(r)
-	if err == nil && string(s) != want {
-		err = said(s)
+// askMemcached asks for n values one by one, in one line. It returns those that came, and a strconv.ErrSyntax if the
+// answer is none.
+func askMemcached(conn net.Conn, in *bufio.Reader, name string, n int) (values []uint64, err error) {
+	io.WriteString(conn, "get"+strings.Repeat(" "+name, n)+"\r\n")
+	var a answer
+	err = a.read(in)
+	if err == nil && len(a.ids) < n {
+		err = fmt.Errorf("%w: %d values, and %q", strconv.ErrSyntax, len(a.ids), a.refusal+a.strange)
 	}
-	return err
+	return a.ids, err
 }
 
-// rangeLine reads a line with the last of n values.
-func rangeLine(r *bufio.Reader, prefix string, n int, got func(uint64, int)) error {
-	s, err := oneLine(r)
+// askRedis is askMemcached for n values in a row, of which only the last is told.
+func askRedis(conn net.Conn, in *bufio.Reader, name string, n int) (values []uint64, err error) {
+	by := strconv.Itoa(n)
+	fmt.Fprintf(conn, "*3\r\n$6\r\nINCRBY\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(name), name, len(by), by)
+	says, err := in.ReadString('\n')
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rest, ok := bytes.CutPrefix(s, []byte(prefix))
-	v, ok2 := digits(rest)
-	if !ok || !ok2 {
-		return said(s)
+	last, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(says), ":"), 10, 64)
+	for left := uint64(n); err == nil && left > 0; left-- {
+		values = append(values, last-left+1)
 	}
-	got(v, n)
-	return nil
-}
-
-// itemLines reads n values, each with a line before it.
-func itemLines(r *bufio.Reader, n int, header string, got func(uint64, int)) error {
-	for range n {
-		s, err := oneLine(r)
-		if err != nil {
-			return err
-		}
-		if !bytes.HasPrefix(s, []byte(header)) {
-			return said(s)
-		}
-		if err := rangeLine(r, "", 1, got); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func digits(s []byte) (v uint64, ok bool) {
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		v = v*10 + uint64(c-'0')
-	}
-	return v, len(s) > 0 && len(s) < 19
-}
-
-// binaryHeader appends the header of a binary request.
-func binaryHeader(b []byte, opcode byte, key, extras int) []byte {
-	h := [24]byte{0: 0x80, 1: opcode, 3: byte(key), 4: byte(extras), 11: byte(key + extras)}
-	return append(b, h[:]...)
-}
-
-// binaryReplies reads n values of GETQ, and the last of n others of INCREMENT.
-func binaryReplies(r *bufio.Reader, n int, got func(uint64, int)) error {
-	var h [24]byte
-	var body [128]byte
-	for i := range n + 1 {
-		if _, err := io.ReadFull(r, h[:]); err != nil {
-			return err
-		}
-		size := int(bigendian.BigEndian.Uint32(h[8:]))
-		if size > len(body) {
-			return said(h[:])
-		}
-		if _, err := io.ReadFull(r, body[:size]); err != nil {
-			return err
-		}
-		switch status := bigendian.BigEndian.Uint16(h[6:]); {
-		case status == 0 && i == n && size == 8:
-			got(bigendian.BigEndian.Uint64(body[:]), n)
-		case status == 0 && i < n && size > 4:
-			v, ok := digits(body[4:size])
-			if !ok {
-				return said(body[:size])
-			}
-			got(v, 1)
-		default:
-			return said(body[:size])
-		}
-	}
-	return nil
+	return values, err
 }

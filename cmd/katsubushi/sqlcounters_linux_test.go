@@ -10,13 +10,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
-// runNameIn runs `katsubushi name` with a counter store.
-func runNameIn(url string, args ...string) (code int, stdout, stderr string) {
-	code, stdout, stderr, _ = patiently(variables{}, append(append([]string{"name"}, args...), "-counters", url,
-		"-state-any-disk")...)
-	return code, stdout, stderr
-}
-
 // Two daemons share a sequence in a database. They are killed in turn, the server is killed, and it stands still:
 // no value comes twice, and `generator` works beside them. Package counter/sql does the same with MariaDB.
 func TestProcessDaemonsShareADatabase(t *testing.T) {

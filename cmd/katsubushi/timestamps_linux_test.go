@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -59,20 +60,17 @@ func (c *takers) inARow(p *process, got *atomic.Int64, r *rand.Rand) {
 	in := bufio.NewReader(conn)
 	for {
 		n := []int{1, 1 + r.IntN(4096), 4096}[r.IntN(3)]
-		from, by := c.largest.Load(), strconv.Itoa(n)
-		fmt.Fprintf(conn, "*3\r\n$6\r\nINCRBY\r\n$2\r\n%s\r\n$%d\r\n%s\r\n", timestamps, len(by), by)
-		says, err := oneLine(in)
+		from := c.largest.Load()
+		values, err := askRedis(conn, in, timestamps, n)
+		if errors.Is(err, strconv.ErrSyntax) {
+			c.mu.Lock()
+			c.errs = append(c.errs, err)
+			c.mu.Unlock()
+		}
 		if err != nil {
 			return
 		}
-		last, err := strconv.ParseUint(string(says[1:]), 10, 64)
-		if says[0] != ':' || err != nil {
-			c.mu.Lock()
-			c.errs = append(c.errs, said(says))
-			c.mu.Unlock()
-			return
-		}
-		c.took(0, from, last, n)
+		c.took(from, values)
 		got.Add(1)
 	}
 }
