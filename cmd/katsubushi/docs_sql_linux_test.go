@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
-// The set-up lines of the databases suffice. The SQL of another page makes ids that `katsubushi inspect` reads.
+// The set-up lines of the databases suffice for commands and for a daemon. The SQL of another page makes ids that
+// `katsubushi inspect` reads.
 func TestSetUpOfTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/SEQUENCES.md")
 	if err != nil {
@@ -42,13 +44,18 @@ func TestSetUpOfTheDocs(t *testing.T) {
 			}
 			server.Do(t, setUp)
 			url := c.url + server.Socket
+			args := []string{"-counters", url, "-counters-password-file", file, "-state-any-disk"}
 			for _, command := range []string{"create orders sequence start=7", "raise orders 70", "show orders", "list"} {
-				args := append([]string{"name"}, strings.Fields(command)...)
-				code, out, errs, _ := patiently(variables{}, append(args, "-counters", url, "-counters-password-file", file,
-					"-state-any-disk")...)
-				if code != exitOK || !strings.Contains(out, "orders") {
+				code, out, errs, _ := patiently(variables{}, slices.Concat([]string{"name"}, strings.Fields(command), args)...)
+				raises := strings.HasPrefix(command, "raise")
+				if code != exitOK || !strings.Contains(out, "orders") || raises != strings.Contains(errs,
+					"daemons that reach the database drop theirs within a second and need no restart") {
 					t.Fatal(code, out, errs)
 				}
+			}
+			p := start(t, append(args, "-worker-id", "1", "-state-dir", "none", "-max-wait", "1m")...)
+			if v := countFrom(t, p).must(t, "orders"); v != 70 {
+				t.Errorf("the first value is %d", v)
 			}
 		})
 	}
