@@ -4,23 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/bradfitz/gomemcache/memcache"
-
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -37,68 +30,6 @@ func memoryOf(t *testing.T, pid int, figure string) int {
 	}
 	kb, _ := strconv.Atoi(string(m[1]))
 	return kb << 10
-}
-
-// TestProcessManyIDs: 16 gomemcache clients of one connection each fetch 80,000 ids, one by
-// one and a hundred at a time.
-func TestProcessManyIDs(t *testing.T) {
-	t.Parallel()
-	const clients, perClient, batch = 16, 5_000, 100
-	p := start(t, "-worker-id", "1")
-	began, all := time.Now(), census{}
-	keys := make([]string, batch)
-	for i := range keys {
-		keys[i] = strconv.Itoa(i)
-	}
-	var wg sync.WaitGroup
-	for c := range clients {
-		wg.Go(func() {
-			mc := gomemcache(p.Addr())
-			mc.MaxIdleConns = 1
-			defer mc.Close()
-			ids := make([]uint64, 0, perClient)
-			take := func(item *memcache.Item) {
-				id, _ := strconv.ParseUint(string(item.Value), 10, 64)
-				if len(ids) > 0 && id <= ids[len(ids)-1] {
-					t.Errorf("client %d: id %d came after %d", c, id, ids[len(ids)-1])
-				}
-				ids = append(ids, id)
-			}
-			for len(ids) < perClient && !t.Failed() {
-				if len(ids)%5000 == 0 { // some one by one
-					for range batch {
-						item, err := mc.Get("id")
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						take(item)
-					}
-					continue
-				}
-				items, err := mc.GetMulti(keys)
-				if err != nil || len(items) != batch {
-					t.Errorf("%d items: %v", len(items), err)
-					return
-				}
-				for _, k := range keys {
-					take(items[k])
-				}
-			}
-			all.add(ids)
-		})
-	}
-	wg.Wait()
-	if n := all.ids.Len(); n != clients*perClient {
-		t.Errorf("%d ids", n)
-	}
-	for _, id := range []uint64{all.min, all.max} {
-		if parts := generator.Katsubushi().Decompose(id); parts.Worker != 1 {
-			t.Errorf("id %d is of worker %d", id, parts.Worker)
-		}
-	}
-	all.issuedBetween(t, began)
-	all.verdict(t)
 }
 
 // TestProcessHostileInput: bodies of 2 GB, claimed and begun, do not stay in memory.
@@ -132,27 +63,6 @@ func TestProcessHostileInput(t *testing.T) {
 	}
 }
 
-func TestProcessLibmemcachedTools(t *testing.T) {
-	t.Parallel()
-	p := start(t, "-worker-id", "1")
-	out := func(program string, args ...string) string {
-		b, err := exec.Command(need(t, program), append([]string{"--servers=" + p.Addr()}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", program, err, b)
-		}
-		return strings.TrimSpace(string(b))
-	}
-	first, err1 := strconv.ParseUint(out("memccat", "id"), 10, 64)
-	second, err2 := strconv.ParseUint(out("memccat", "id"), 10, 64)
-	if err1 != nil || err2 != nil || second <= first {
-		t.Errorf("memccat: %d then %d, %v %v", first, second, err1, err2)
-	}
-	out("memcping")
-	if stat := out("memcstat"); !strings.Contains(stat, "cmd_get: ") || !strings.Contains(stat, "version: "+version) {
-		t.Errorf("memcstat: %s", stat)
-	}
-}
-
 func TestProcessUnixSocket(t *testing.T) {
 	t.Parallel()
 	sock := filepath.Join(t.TempDir(), "k.sock")
@@ -168,40 +78,11 @@ func TestProcessUnixSocket(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	checkHealth(t, exitOK, "-ready", "-sock", sock)
-	p.end(t, syscall.SIGTERM)
+	if code := p.end(t, syscall.SIGTERM); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
 	if _, err := os.Lstat(sock); err == nil {
 		t.Error("the socket is still there")
-	}
-}
-
-func TestProcessStopsInGoodOrder(t *testing.T) {
-	t.Parallel()
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
-		p := start(t, "-worker-id", "1")
-		busy, idle := dial(t, "tcp", p.Addr()), dial(t, "tcp", p.Addr())
-		io.WriteString(idle, "get i")
-		r := bufio.NewReader(busy)
-		for i := range 100 {
-			if i == 50 {
-				p.Process.Signal(signal)
-			}
-			if _, err := io.WriteString(busy, "get id\r\n"); err != nil {
-				break
-			}
-			line, err := r.ReadString('\n')
-			if err == io.EOF || line == "" {
-				break // closed between two answers
-			}
-			value, err1 := r.ReadString('\n')
-			end, err2 := r.ReadString('\n')
-			if !strings.HasPrefix(line, "VALUE id 0 ") || len(value) < 10 || end != "END\r\n" {
-				t.Fatalf("%v cut an answer: %q %q %q %v %v", signal, line, value, end, err1, err2)
-			}
-		}
-		<-p.Ended()
-		if p.ProcessState.ExitCode() != exitOK {
-			t.Errorf("%v: exit code %d", signal, p.ProcessState.ExitCode())
-		}
 	}
 }
 
@@ -231,39 +112,6 @@ func TestProcessTakesSignalsWhileItStarts(t *testing.T) {
 			p.WaitListening(t)
 			p.Says(t, "nothing to reload")
 		}
-	}
-}
-
-// TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued,
-// however far that ran ahead of the clock: with a state directory in any case, without one as long
-// as the clock did not go back.
-func TestProcessRestartAfterKill(t *testing.T) {
-	t.Parallel()
-	// 16 ids a millisecond, so that those of half a second come at once.
-	layout := []string{"-layout", "node:18,time:41,sequence:4"}
-	onDisk := append(layout, "-state-dir", t.TempDir(), "-state-any-disk")
-	for name, c := range map[string]struct {
-		signal syscall.Signal
-		args   []string
-	}{
-		"state file": {syscall.SIGKILL, slices.Concat(onDisk, []string{"-worker-id", "1"})},
-		"no state":   {syscall.SIGKILL, slices.Concat(layout, []string{"-worker-id", "1"})},
-		"clean stop": {syscall.SIGTERM, slices.Concat(onDisk, []string{"-worker-id", "3"})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var last uint64
-			for range 4 {
-				p := start(t, c.args...)
-				ids := hurry(t, p, 8_000)
-				if code := p.end(t, c.signal); c.signal == syscall.SIGTERM && code != exitOK {
-					t.Fatalf("exit code %d", code)
-				}
-				if ids[0] <= last {
-					t.Fatalf("the first id is %d after %d", ids[0], last)
-				}
-				last = ids[len(ids)-1]
-			}
-		})
 	}
 }
 
