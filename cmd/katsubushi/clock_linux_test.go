@@ -57,41 +57,6 @@ func (s *process) awaitHeartbeats(t *testing.T) {
 	await(t, "a second passes", func() bool { return statistic(t, s.Addr(), "uptime") > up+1 })
 }
 
-func TestProcessClockStepsBackAnHour(t *testing.T) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	d := startShifted(t, 0, "-worker-id", "11")
-	l := c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 2000)
-	d.step(t, -time.Hour)
-	d.awaitDifference(t, -time.Hour, time.Minute)
-	l.awaitMore(t, 4000)
-	d.step(t, time.Hour)
-	d.awaitDifference(t, 0, time.Minute)
-	l.awaitMore(t, 2000)
-	l.finish(t)
-	c.noneRefused(t)
-	c.issuedBetween(t, began)
-	c.verdict(t)
-}
-
-func TestProcessIdleClockComesBack(t *testing.T) {
-	t.Parallel()
-	c := census{lanes: 1}
-	d := startShifted(t, 0, "-worker-id", "12", "-max-run-ahead", "0")
-	l := c.load(t, d.Addr(), 1, 1)
-	l.awaitMore(t, 1)
-	l.finish(t)
-	d.step(t, -time.Hour)
-	// So the difference is the step less the age of the last id, which cannot be older than this test.
-	d.awaitDifference(t, -time.Hour+15*time.Second, 15*time.Second-100*time.Millisecond)
-	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 4000)
-	l.finish(t)
-	c.noneRefused(t)
-	c.verdict(t)
-}
-
 // TestProcessPlantedDuplicates lets real daemons make real duplicates, by the one thing that is not
 // promised: without a state directory the clock goes back between two runs. Tests that find no
 // duplicates elsewhere would find them.
