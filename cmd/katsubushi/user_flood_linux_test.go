@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +14,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // floodVar makes this program the attackers: "ADDRESS NUMBER".
@@ -131,56 +126,6 @@ func children(p *process) (ids []string) {
 	return ids
 }
 
-// A stamped connection is told by the kernel when its input came. The measuring client stands for one on
-// another host: how long it waits here for a processor does not count, with and without the flood.
-type stamped struct{ *net.TCPConn }
-
-func (c stamped) raw(t *testing.T) syscall.RawConn {
-	t.Helper()
-	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
-
-func (c stamped) stamp(t *testing.T) {
-	t.Helper()
-	var err error
-	c.raw(t).Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// read reads up to an end, and returns when that came.
-func (c stamped) read(t *testing.T, end string) (came time.Time) {
-	t.Helper()
-	text, stamp := make([]byte, 0, 256), make([]byte, 256)
-	for !bytes.HasSuffix(text, []byte(end)) {
-		var n, stampSize int
-		var err error
-		again := c.raw(t).Read(func(fd uintptr) bool {
-			n, stampSize, _, _, err = unix.Recvmsg(int(fd), text[len(text):cap(text)], stamp, 0)
-			return err != unix.EAGAIN
-		})
-		if err := errors.Join(again, err); err != nil || n == 0 || bytes.Contains(text, []byte("ERROR")) {
-			t.Fatalf("%q, %v", text, err)
-		}
-		text = text[:len(text)+n]
-		came = time.Now() // for the first ones, before the kernel stamps
-		all, _ := unix.ParseSocketControlMessage(stamp[:stampSize])
-		for _, m := range all {
-			var at unix.Timespec
-			if _, err := encoding.Decode(m.Data, encoding.NativeEndian, &at); err == nil &&
-				m.Header.Type == unix.SCM_TIMESTAMPNS {
-				came = time.Unix(at.Unix())
-			}
-		}
-	}
-	return came
-}
-
 // TestProcessFailedLoginsForEver: connections that fail to log in again and again, each from an address of
 // its own so that no limit per address helps, take little memory, and the daemon goes on for those who have
 // logged in. KATSUBUSHI_SOAK=1 takes 500 connections for a minute and logs the latencies.
@@ -198,14 +143,12 @@ func TestProcessFailedLoginsForEver(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-auth-file", file)
 	measure := func(what string) (p99 time.Duration) {
 		var all []time.Duration
-		c := stamped{dial(t, "tcp", p.Addr()).(*net.TCPConn)}
-		c.stamp(t)
-		fmt.Fprint(c, "set x 0 0 10\r\ngood plain\r\n")
-		c.read(t, "STORED\r\n")
+		c := talkTo(t, p)
+		c.logIn("good", "plain")
 		for end := time.Now().Add(phase); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			began := time.Now()
-			fmt.Fprint(c, "get id\r\n")
-			all = append(all, c.read(t, "END\r\n").Sub(began))
+			c.says("get id\r\n", "VALUE id 0 #\r\n#\r\nEND\r\n")
+			all = append(all, time.Since(began))
 		}
 		slices.Sort(all)
 		p99 = all[len(all)*99/100]
