@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // The tests in this file lease worker ids from real ZooKeeper and etcd servers.
@@ -29,7 +26,7 @@ type coordinator struct {
 	user         func(name, password string) // makes one for the pool secret
 }
 
-// coordinators are the kinds of it.
+// coordinators are the kinds of it, and Redis, of which no more is known than its address, and a user.
 var coordinators = map[string]func(t *testing.T) *coordinator{
 	"etcd": func(t *testing.T) *coordinator {
 		m := etcdtest.Start(t)
@@ -46,20 +43,17 @@ var coordinators = map[string]func(t *testing.T) *coordinator{
 	"zookeeper": func(t *testing.T) *coordinator {
 		return &coordinator{"zookeeper", zktest.Common(t).Addr(), func(string, string) {}} // whoever comes first
 	},
+	"redis": func(t *testing.T) *coordinator {
+		s := redistest.Start(t)
+		return &coordinator{"redis", s.Addr(), func(name, password string) {
+			s.Do("ACL", "SETUSER", name, "on", ">"+password, "~*", "+@all")
+		}}
+	},
 }
 
-// redisServer is a Redis, of which no more is known than its address, and a user.
-func redisServer(t *testing.T) *coordinator {
-	s := redistest.Start(t)
-	return &coordinator{"redis", s.Addr(), func(name, password string) {
-		s.Do("ACL", "SETUSER", name, "on", ">"+password, "~*", "+@all")
-	}}
-}
-
-// overThese runs a test over each kind, beside each other.
-func overThese(t *testing.T, kinds map[string]func(t *testing.T) *coordinator,
-	test func(t *testing.T, s *coordinator)) {
-	for kind, begin := range kinds {
+// overCoordinators runs a test over each kind, beside each other.
+func overCoordinators(t *testing.T, test func(t *testing.T, s *coordinator)) {
+	for kind, begin := range coordinators {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, begin(t))
@@ -70,78 +64,15 @@ func overThese(t *testing.T, kinds map[string]func(t *testing.T) *coordinator,
 // url is that of a pool.
 func (s *coordinator) url(pool string) string { return s.scheme + "://" + s.addr + "?ns=" + pool }
 
-// A shortPool is one whose leases end soon.
-var shortPool = []string{"-lease", "6s", "-heartbeat", "500ms", "-max-skew", "200ms", "-min-worker-id", "1",
-	"-max-worker-id", "5"}
-
-// A poolOf is a pool in a coordinator, and the flags with which it is used.
-type poolOf struct{ flags []string }
-
 func (s *coordinator) pool(name string, flags ...string) poolOf {
 	return poolOf{append([]string{"-store", s.url(name)}, flags...)}
-}
-
-// lease runs `katsubushi lease`.
-func (p poolOf) lease(args ...string) (code int, stdout, stderr string) {
-	code, stdout, stderr, _ = p.leasePatiently(args...)
-	return code, stdout, stderr
-}
-
-func (p poolOf) leasePatiently(args ...string) (code int, stdout, stderr string, again bool) {
-	return patiently(environment(), slices.Concat([]string{"lease", args[0]}, p.flags, args[1:])...)
-}
-
-// says runs `katsubushi lease`, which must succeed and say this.
-func (p poolOf) says(t *testing.T, want string, args ...string) {
-	t.Helper()
-	code, stdout, stderr, again := p.leasePatiently(args...)
-	if code != exitOK || !strings.Contains(stdout, want) && !(again && strings.Contains(stdout, " already: ")) {
-		t.Fatalf("lease %q: exit code %d: %s%s", args, code, stdout, stderr)
-	}
-}
-
-// told is says for what is so at times.
-func (p poolOf) told(t *testing.T, text string, args ...string) bool {
-	t.Helper()
-	code, stdout, stderr := p.lease(args...)
-	if code != exitOK {
-		t.Fatalf("lease %q: exit code %d: %s%s", args, code, stdout, stderr)
-	}
-	return strings.Contains(stdout, text)
-}
-
-func (p poolOf) init(t *testing.T) {
-	t.Helper()
-	p.says(t, "made: its worker ids can be had", "init", "-how", "new")
-}
-
-func (p poolOf) list(t *testing.T) (list []workerid.Lease) {
-	t.Helper()
-	code, stdout, stderr := p.lease("list", "-all", "-json")
-	if err := json.Unmarshal([]byte(stdout), &list); code != exitOK || err != nil {
-		t.Fatalf("%v: %s%s", err, stdout, stderr)
-	}
-	return list
-}
-
-func (p poolOf) launch(t *testing.T, more ...string) *process {
-	t.Helper()
-	return launch(t, slices.Concat(p.flags, more)...)
-}
-
-func (p poolOf) start(t *testing.T, more ...string) *process {
-	t.Helper()
-	d := p.launch(t, more...)
-	await(t, "the daemon listens", func() bool { return d.Entry("listening") != nil || d.HasEnded() })
-	d.WaitListening(t)
-	return d
 }
 
 // A pool is made, daemons of one and of two lanes lease from it, an operator looks at it and takes a
 // worker id away, daemons stop in order and are killed, and `run` leases one too.
 func TestProcessLeasesFromCoordinators(t *testing.T) {
 	t.Parallel()
-	overThese(t, coordinators, func(t *testing.T, s *coordinator) {
+	overCoordinators(t, func(t *testing.T, s *coordinator) {
 		pool, port := s.pool("p", shortPool...), freePort(t)
 		c := census{lanes: 1}
 		first := pool.launch(t, "-http-port", port, "-advertise", "127.0.0.9:4711")
@@ -149,7 +80,10 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 			return strings.Contains(first.Logged(), "lease init")
 		})
 		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "lease init")
-		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "\nstore: "+s.scheme+"_addr "+s.addr+", ")
+		announces := s.scheme != "redis" // by default
+		if announces {
+			awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "\nstore: "+s.scheme+"_addr "+s.addr+", ")
+		}
 		pool.init(t)
 		pool.says(t, "there already", "init", "-how", "new")
 		first.WaitListening(t)
@@ -165,8 +99,8 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 					held++
 				}
 			}
-			return second.serve(2) && held == 3 && pool.told(t, "\n2 free: -all lists them\n", "list") &&
-				pool.told(t, " at 127.0.0.9:4711\n", "list") && pool.told(t, "\nheld         3\n", "stats")
+			return second.serve(2) && held == 3 && pool.told(t, " 2 free: -all lists them", "list") &&
+				pool.told(t, " at 127.0.0.9:4711 ", "list") == announces && pool.told(t, " held 3", "stats")
 		})
 		c.add(hurry(t, second, 5_000))
 		was := workerOf(t, first)
@@ -205,9 +139,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 // The daemon, lease and run log in with what is in the file, and tell nobody.
 func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 	t.Parallel()
-	kinds := maps.Clone(coordinators)
-	kinds["redis"] = redisServer
-	overThese(t, kinds, func(t *testing.T, s *coordinator) {
+	overCoordinators(t, func(t *testing.T, s *coordinator) {
 		const password = "hush-7f3a"
 		s.user("katsubushi", password)
 		file := filepath.Join(t.TempDir(), "password")

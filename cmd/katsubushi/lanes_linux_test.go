@@ -13,15 +13,15 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	url := server.URL()
-	initPool(t, url)
+	pool := redisPool(t, url)
 	server.Do("ACL", "SETUSER", "ids", "on", ">old", "~*", "+@all")
 	port := freePort(t)
-	p := launchLeasing(t, strings.Replace(url, "//", "//ids:hush@", 1), "-http-port", port)
+	p := pool.launch(t, "-redis", strings.Replace(url, "//", "//ids:hush@", 1), "-http-port", port)
 	awaitReadyz(t, port, 503, "no worker id yet", server.Addr()+": WRONGPASS ")
 	await(t, "it tries again", func() bool { return leaseStats(t, port)["lease_acquisitions_failed"].(float64) >= 4 })
-	await(t, "the log says why", func() bool { return len(p.changes(t)) > 0 })
-	if list := p.changes(t); len(list) != 1 {
-		t.Errorf("it should have said so once: %v", list)
+	p.Says(t, `"msg":"lease"`)
+	if n := strings.Count(p.Logged(), `"msg":"lease"`); n != 1 {
+		t.Errorf("it has said so %d times", n)
 	}
 	if _, _, stats := httpGet(port, "/stats"); strings.Contains(stats+p.Logged(), "hush") {
 		t.Error("the password is shown")

@@ -7,40 +7,23 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // The tests in this file cause faults in whole daemons and a real Redis, on real clocks, under load.
 
-// alone returns the settings of a pool with short leases and one worker id, so its daemons can only
-// succeed each other.
-var alone = []string{"-max-worker-id", "1", "-max-skew", "100ms", "-lease", "4800ms"}
+// alone are the settings of a pool with short leases and one worker id, so its daemons can only succeed each other.
+var alone = []string{"-max-worker-id", "1", "-max-skew", "100ms", "-lease", aloneLease.String()}
 
 const aloneLease = 4800 * time.Millisecond
-
-func initAlone(t *testing.T, url string) {
-	t.Helper()
-	var made initialised
-	if runLease(t, url, &made, append([]string{"init", "-how", "new"}, alone...)...); made.Result != redis.Made {
-		t.Fatalf("lease init: %s", made.Result)
-	}
-}
-
-// came returns how often a daemon's lanes have entered a state.
-func (p *process) came(state string) int {
-	return strings.Count(p.Logged(), `"state":"`+state+`"`)
-}
 
 // TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's
 // daemon: whatever holds the lease is killed, and somebody else gets its worker id.
 func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
-	initAlone(t, url)
+	pool := redisPool(t, redistest.Start(t).URL(), alone...)
 	c := census{lanes: 1}
 	for range 3 {
-		p := launchLeasing(t, url, alone...)
-		p.WaitListening(t)
+		p := pool.start(t)
 		c.add(hurry(t, p, 20_000))
 		p.Process.Kill()
 	}
@@ -52,18 +35,15 @@ func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 // a worker id is free.
 func TestProcessStoppedForThreeLeases(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
-	initAlone(t, url)
+	pool := redisPool(t, redistest.Start(t).URL(), alone...)
 	c := census{lanes: 1}
-	sleeper := launchLeasing(t, url, alone...)
-	sleeper.WaitListening(t)
+	sleeper := pool.start(t)
 	asked := c.load(t, sleeper.Addr(), 4, 20)
 	asked.awaitMore(t, 2000)
 	sleeper.Pause(t)
 	stopped := time.Now()
 
-	other := launchLeasing(t, url, alone...)
-	other.WaitListening(t) // when the sleeper's lease is over
+	other := pool.start(t) // when the sleeper's lease is over
 	c.add(hurry(t, other, 5000))
 	await(t, "three leases pass", func() bool { return time.Since(stopped) > 3*aloneLease })
 	l := c.load(t, other.Addr(), 2, 20)
@@ -74,9 +54,10 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	})
 	l.awaitMore(t, 2000)
 	l.finish(t)
-	serving := sleeper.came("serving")
+	served := func() int { return strings.Count(sleeper.Logged(), `"state":"serving"`) }
+	before := served()
 	other.Signal(t, syscall.SIGTERM)
-	await(t, "it has a worker id again", func() bool { return sleeper.came("serving") > serving })
+	await(t, "it has a worker id again", func() bool { return served() > before })
 	asked.awaitMore(t, 2000)
 	asked.finish(t)
 	c.verdict(t)

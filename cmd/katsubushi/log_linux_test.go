@@ -183,7 +183,7 @@ func TestProcessTheLastLinesAreWritten(t *testing.T) {
 func TestProcessRunsAnotherProgramThoughNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	initPool(t, url)
+	redisPool(t, url)
 	running := map[string]*process{}
 	for name, readerIsGone := range map[string]bool{"a full pipe": false, "a broken pipe": true} {
 		r, w := fullPipe(t)

@@ -87,12 +87,11 @@ func TestProcessMigrationFromKayac(t *testing.T) {
 	t.Parallel()
 	kayac := predecessor(t, "KATSUBUSHI_KAYAC")
 	url := redistest.Start(t).URL()
-	var made initialised
-	runLease(t, url, &made, "init", "-how", "new", "-max-worker-id", "3") // as many as there are daemons
+	pool := redisPool(t, url, "-max-worker-id", "3") // as many as there are daemons
 	roll(t, func() (*process, string) {
 		return launchOld(t, kayac, "-redis", url, "-min-worker-id", "1", "-max-worker-id", "3", "-port", "PORT")
 	}, func() *process {
-		return launchLeasing(t, url, "-max-worker-id", "3", "-hold-raus", redistest.Namespace(t))
+		return pool.launch(t, "-hold-raus", redistest.Namespace(t))
 	})
 }
 
@@ -103,20 +102,15 @@ func TestProcessMigrationFromYaraus(t *testing.T) {
 	if out, err := exec.Command(yaraus, "init", "-server", url, "-min", "1", "-max", "5").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	var adopted initialised
+	pool := poolOf{append([]string{"-redis", url}, shortPool...)}
 	old := func() (*process, string) {
 		return launchOld(t, yaraus, "run", "-server", url, "-min", "1", "-max", "5", "--", predecessor(t, "KATSUBUSHI_KAYAC"),
 			"-worker-id", "{}", "-port", "PORT")
 	}
 	first, _ := old()
 	await(t, "yaraus has a worker id", func() bool { return first.HasEnded() || len(first.Logged()) > 0 })
-	if runLease(t, url, &adopted, "init", "-how", "new"); adopted.Result != "adopted" {
-		t.Fatalf("lease init: %s", adopted.Result)
-	}
-	roll(t, old, func() *process { return launchLeasing(t, url) })
-	var finished initialised
+	pool.says(t, "made from a pool of yaraus's", "init", "-how", "new")
+	roll(t, old, func() *process { return pool.launch(t) })
 	first.end(t, syscall.SIGTERM)
-	if runLease(t, url, &finished, "init", "-how", "migrated"); finished.Result != "migrated" {
-		t.Fatalf("lease init -how migrated: %s", finished.Result)
-	}
+	pool.says(t, "yaraus's clients may not come back", "init", "-how", "migrated")
 }

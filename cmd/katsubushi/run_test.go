@@ -37,7 +37,7 @@ func TestProcessRunsAnotherProgram(t *testing.T) {
 	}
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	initPool(t, url)
+	redisPool(t, url)
 	for _, args := range [][]string{
 		{"-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"},
 		// as of yaraus
