@@ -34,6 +34,5 @@
 //
 // One line per set-up says PASS, FAIL or SKIP; SKIP means that a package cannot be installed here,
 // which is a FAIL if KATSUBUSHI_REQUIRE is 1, unless the set-up is marked optional. The last line
-// counts them, and the exit status is 1 if anything failed. With -plain the same set-ups run
-// against memcached instead: a set-up that fails there is itself broken.
+// counts them, and the exit status is 1 if anything failed.
 package main

@@ -35,9 +35,6 @@ var errNoEtcd = errors.New("no etcd")
 
 // startFleet starts etcd and the daemons. It waits until every name is issued.
 func (r *runner) startFleet() (*fleet, error) {
-	if r.plain {
-		return nil, errOurs
-	}
 	if _, err := r.installer.version(&setup{needs: "apt etcd-server"}); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoEtcd, err)
 	}

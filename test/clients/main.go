@@ -31,7 +31,6 @@ const (
 type options struct {
 	only    *regexp.Regexp
 	program string
-	plain   bool
 	example bool
 	tapped  bool
 	table   string
@@ -46,7 +45,6 @@ func main() {
 			return err
 		})
 	flag.StringVar(&o.program, "program", "", "the daemon's executable; without it the one of this source tree is built")
-	flag.BoolVar(&o.plain, "plain", false, "run against memcached and check only what each set-up does, not the ids")
 	flag.BoolVar(&o.example, "examples", false,
 		"run the programs of examples/ instead; those that cannot be installed fail with KATSUBUSHI_REQUIRE_EXAMPLES=1")
 	flag.BoolVar(&o.tapped, "bytes", false,
@@ -165,23 +163,18 @@ func newRunner(root, work string, o options) (*runner, error) {
 		source:  filepath.Join(root, "test", "clients"),
 		work:    work,
 		require: os.Getenv("KATSUBUSHI_REQUIRE") == "1",
-		checker: checker{plain: o.plain, seen: make(map[uint64]string)},
+		checker: checker{seen: make(map[uint64]string)},
 	}
 	if err := os.MkdirAll(r.work, 0o755); err != nil {
 		return nil, err
 	}
 	r.installer = installer{source: r.source, work: r.work}
-	r.launcher = launcher{plain: o.plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
+	r.launcher = launcher{work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
 	return r, r.findServer()
 }
 
 // findServer builds the daemon, unless it is another program that is to be run.
 func (r *runner) findServer() error {
-	if r.plain {
-		r.launcher.program = "memcached"
-		_, err := r.installer.version(&setup{needs: "apt memcached"})
-		return err
-	}
 	r.launcher.extra = strings.Fields(os.Getenv("KATSUBUSHI_ARGS"))
 	if r.program != "" {
 		r.launcher.program = r.program
@@ -205,39 +198,31 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 		return res
 	}
 	res.version = version
-	if s.server == "fleet" {
-		if res.text, err = r.follow(ctx, s); err != nil {
-			res.text = err.Error()
-			if errors.Is(err, errOurs) || errors.Is(err, errNoEtcd) && !r.require {
-				res.verdict = "SKIP"
-			}
-			return res
-		}
+	if res.text, err = r.play(ctx, s); err == nil {
 		res.verdict = "PASS"
 		return res
 	}
-	d, err := r.launcher.get(s.server)
-	if err != nil {
-		res.text = err.Error()
-		if errors.Is(err, errOurs) {
-			res.verdict = "SKIP"
-		}
-		return res
+	if res.text = err.Error(); errors.Is(err, errNoEtcd) && !r.require {
+		res.verdict = "SKIP"
 	}
-	switch {
-	case s.isExample():
-		res.text, err = r.exemplify(ctx, s, d)
-	case r.tapped && d.kind == "":
-		res.text, err = r.exerciseTapped(ctx, s, d)
-	default:
-		res.text, err = r.exercise(ctx, s, d, d.port)
-	}
-	if err != nil {
-		res.text = err.Error()
-		return res
-	}
-	res.verdict = "PASS"
 	return res
+}
+
+// play starts the daemon that a set-up needs, and runs and checks it.
+func (r *runner) play(ctx context.Context, s *setup) (string, error) {
+	if s.server == "fleet" {
+		return r.follow(ctx, s)
+	}
+	d, err := r.launcher.get(s.server)
+	switch {
+	case err != nil:
+		return "", err
+	case s.isExample():
+		return r.exemplify(ctx, s, d)
+	case r.tapped && d.kind == "":
+		return r.exerciseTapped(ctx, s, d)
+	}
+	return r.exercise(ctx, s, d, d.port)
 }
 
 // exerciseTapped is exercise with a tap on the wire.

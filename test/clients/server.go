@@ -5,12 +5,10 @@ package main
 import (
 	"bufio"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,7 +27,7 @@ const (
 	stopLimit  = time.Minute
 )
 
-// A daemon is a running server: katsubushi, or with plain memcached.
+// A daemon is a running katsubushi.
 type daemon struct {
 	kind   string // "" for the usual one, auth, cluster, fleet1 to fleet3, grpc, sequence, tls, udp or unix
 	port   int
@@ -42,7 +40,6 @@ type daemon struct {
 
 // A launcher starts the servers that set-ups ask for, one of each kind, and stops them all.
 type launcher struct {
-	plain   bool
 	program string
 	extra   []string // further arguments, from KATSUBUSHI_ARGS
 	work    string
@@ -82,13 +79,7 @@ func (l *launcher) start(kind string) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.launch(d, args); err != nil {
-		return nil, err
-	}
-	if l.plain {
-		return d, d.fill()
-	}
-	return d, nil
+	return d, l.launch(d, args)
 }
 
 // launch starts a server that has its ports, or starts it again, and waits until it answers.
@@ -124,13 +115,7 @@ func (l *launcher) stop() (failed []error) {
 	return failed
 }
 
-// errOurs means that memcached, as Debian has it, cannot be asked this.
-var errOurs = errors.New("only against katsubushi")
-
 func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
-	if l.plain {
-		return plainArguments(d)
-	}
 	// No claim: daemons of several kinds run beside each other, and all have the worker id that is
 	// checked.
 	args := append([]string{"-worker-id", strconv.Itoa(wantWorker), "-claim", "off", "-state-dir", "none", "-bind", host,
@@ -160,28 +145,6 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 			return nil, err
 		}
 		args = append(args, "-auth-file", file)
-	}
-	return args, nil
-}
-
-func plainArguments(d *daemon) ([]string, error) {
-	me, err := user.Current() // memcached refuses root unless it is asked for by name
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"-u", me.Username, "-l", host, "-p", strconv.Itoa(d.port)}
-	switch d.kind {
-	case "unix":
-		args = []string{"-u", me.Username, "-s", d.socket}
-	case "tls":
-		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
-			return nil, err
-		}
-		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")
-	case "udp":
-		args = append(args, "-U", strconv.Itoa(d.port))
-	case "auth", "cluster", "grpc", "sequence":
-		return nil, errOurs
 	}
 	return args, nil
 }
@@ -226,18 +189,6 @@ func (d *daemon) ask(command string) (string, error) {
 		return "", err
 	}
 	return bufio.NewReader(c).ReadString('\n')
-}
-
-// fill stores numbers under the keys that set-ups ask for: Django puts its version in front, base64
-// is the netcat set-up's.
-func (d *daemon) fill() error {
-	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c", "identifier-1",
-		"identifier-2", "identifier-3"} {
-		if answer, err := d.ask(fmt.Sprintf("set %s 0 0 4\r\n%d\r\n", key, 1000+i)); answer != "STORED\r\n" {
-			return fmt.Errorf("storing %s: %q, %w", key, answer, err)
-		}
-	}
-	return nil
 }
 
 // stop ends the server as an operator would, and reports a server that does not end well.
