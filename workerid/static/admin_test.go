@@ -2,189 +2,127 @@ package static_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-func TestInspect(t *testing.T) {
-	w := newWorld(t)
-	w.dir = filepath.Join(w.dir, "[0]") // a name is no pattern
-	if _, err := static.Inspect(w.dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that is not there: %v", err)
-	}
-	if err := os.Mkdir(w.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := static.Inspect(w.dir); err == nil {
-		t.Error("an empty directory has nothing to show")
-	}
-	s := w.open(t, 10, 9)
-	g := mustAcquire(t, s, workerid.Request{Min: 9, Max: 9})
-	mustAcquire(t, s, workerid.Request{Min: 10, Max: 10})
-	infos, err := static.Inspect(w.dir)
-	if err != nil || len(infos) != 2 || infos[1].Worker != 10 {
-		t.Fatalf("%+v, %v", infos, err)
-	}
-	want := static.Info{
-		Path: filepath.Join(w.dir, "worker-9.state"), Worker: 9, Generation: 1, HighWater: time.UnixMilli(g.Hi).UTC(),
-		Fingerprint: fingerprint, Machine: "machine-1",
-	}
-	if got := infos[0]; got.Path != want.Path || got.Worker != want.Worker || got.HighWater != want.HighWater ||
-		got.Fingerprint != want.Fingerprint ||
-		got.Machine != want.Machine || got.Generation != want.Generation || got.Damage != nil || got.Err != nil {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	damage := func(at int64) {
-		f, err := os.OpenFile(want.Path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.WriteAt([]byte{0}, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	find := func() static.Info {
-		infos, err := static.Inspect(w.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return infos[slices.IndexFunc(infos, func(i static.Info) bool { return i.Path == want.Path })]
-	}
-	damage(100)
-	if i := find(); i.Err != nil || len(i.Damage) != 1 || i.HighWater != want.HighWater {
-		t.Errorf("one copy damaged: %+v", i)
-	}
-	damage(5000)
-	if i := find(); !errors.Is(i.Err, static.ErrDamaged) {
-		t.Errorf("both damaged: %+v", i)
-	}
+// An office is what operators see of a directory on a real disk, and a daemon there.
+type office struct {
+	*world
+	store   *static.Store
+	layouts map[string]string
 }
 
-func TestAdopt(t *testing.T) {
-	w := newWorld(t)
-	if _, err := static.Adopt(w.dir, 7, t0); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing to adopt: %v", err)
+// say leaves out of a text what differs from run to run.
+func (o *office) say(text string) string {
+	old := []string{o.dir, "DIR"}
+	for name, layout := range o.layouts {
+		old = append(old, layout, name)
 	}
-	s := w.open(t, 7)
-	g := mustAcquire(t, s, one)
-	if _, err := static.Adopt(w.dir, 7, t0); !errors.Is(err, static.ErrInUse) {
-		t.Errorf("a running daemon's: %v", err)
+	if id := static.MachineID(); id != "" {
+		old = append(old, id, "THIS")
 	}
-	s.Close()
-	c := w.config(7)
-	c.Machine = "" // look it up
-	if static.MachineID() == "" {
-		t.Skip("this machine has no identity")
+	return strings.NewReplacer(old...).Replace(text)
+}
+
+func (o *office) failed(err error) string {
+	if lowered, ok := errors.AsType[*static.LoweredError](err); ok {
+		return o.say(fmt.Sprintf("lowered by %v from %d: %v", lowered.By(), lowered.From.UnixMilli()-t0, err))
 	}
-	if _, err := static.Open(c); !errors.Is(err, static.ErrOtherMachine) || !strings.Contains(err.Error(), "state adopt") {
-		t.Fatalf("before: %v", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "not there"
 	}
-	// Up to now the other one may have gone on with a file that this one is an older copy of.
-	now := t0 + 3600_000
-	info, err := static.Adopt(w.dir, 7, now)
-	if err != nil || info.Machine != static.MachineID() || info.HighWater != time.UnixMilli(now+2000).UTC() ||
-		info.Fingerprint != fingerprint {
-		t.Fatalf("%+v, %v", info, err)
+	return o.say(fmt.Sprintf("in use %v, damaged %v, of another machine %v: %v", errors.Is(err, static.ErrInUse),
+		errors.Is(err, static.ErrDamaged), errors.Is(err, static.ErrOtherMachine), err))
+}
+
+func (o *office) info(i static.Info, err error) string {
+	if err = errors.Join(err, i.Err); err != nil {
+		return o.failed(err)
 	}
-	s, err = static.Open(c)
+	if i.Machine == static.MachineID() {
+		i.Machine = "THIS"
+	}
+	return o.say(fmt.Sprintf("%s: worker id %d, written %d times, mark %d, %s, on %q, damage %q", i.Path, i.Worker,
+		i.Generation, i.HighWater.UnixMilli()-t0, i.Fingerprint, i.Machine, i.Damage))
+}
+
+func (o *office) inspect() string {
+	all, err := static.Inspect(o.dir)
 	if err != nil {
-		t.Fatal(err)
+		return o.failed(err)
 	}
-	defer s.Close()
-	if next := mustAcquire(t, s, one); next.Lo != now+2001 {
-		t.Errorf("%+v after %+v", next, g)
+	var lines []string
+	for _, i := range all {
+		lines = append(lines, o.info(i, nil))
 	}
+	return strings.Join(lines, "\n")
 }
 
-func TestReset(t *testing.T) {
-	w := newWorld(t)
-	c := w.config(7)
-	c.Machine = static.MachineID()
-	path := filepath.Join(w.dir, "worker-7.state")
-	for what, prepare := range map[string]func(){
-		"none":           func() {},
-		"damaged":        func() { os.WriteFile(path, []byte("rubbish"), 0o600) },
-		"another layout": func() { static.Reset(w.dir, 7, t0, generator.Twitter().Fingerprint(), true) },
-		"a year ahead":   func() { static.Reset(w.dir, 7, t0+year, fingerprint, true) },
-	} {
-		prepare()
-		info, err := static.Reset(w.dir, 7, t0, fingerprint, true)
-		if err != nil || info.HighWater != time.UnixMilli(t0).UTC() || info.Worker != 7 {
-			t.Fatalf("%s: %+v, %v", what, info, err)
-		}
-		s, err := static.Open(c)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		if g := mustAcquire(t, s, one); g.Lo != t0+near+1 {
-			t.Errorf("%s: %+v", what, g)
-		}
-		if _, err := static.Reset(w.dir, 7, t0, fingerprint, true); !errors.Is(err, static.ErrInUse) {
-			t.Errorf("%s: a running daemon's was reset: %v", what, err)
-		}
-		s.Close()
+// open opens a daemon's Store, on another machine if a name says so.
+func (o *office) open(worker uint64, machine ...string) string {
+	c := o.config(worker)
+	if c.Machine = static.MachineID(); len(machine) > 0 {
+		c.Machine = machine[0]
 	}
-	if _, err := static.Reset(w.dir, 7, t0, "with spaces", true); err == nil {
-		t.Error("a fingerprint with spaces")
+	s, err := static.Open(c)
+	if err != nil {
+		return o.failed(err)
 	}
-	if _, err := static.Reset(filepath.Join(w.dir, "nowhere"), 7, t0, fingerprint, false); err == nil {
-		t.Error("a directory that is not there")
+	o.store = s
+	g, err := s.Acquire(ctx, workerid.Request{Owner: "me", Min: worker, Max: worker})
+	if err != nil {
+		return o.failed(err)
 	}
+	return fmt.Sprintf("from %d", g.Lo-t0)
 }
 
-// A mark that can be read is not lowered by mistake, by nothing and of no layout.
-func TestResetLowersNoMarkWithoutForce(t *testing.T) {
-	w := newWorld(t)
-	other := generator.Twitter().Fingerprint()
-	for _, old := range []string{fingerprint, other} {
-		if _, err := static.Reset(w.dir, 7, t0, old, true); err != nil {
-			t.Fatal(err)
-		}
-		_, err := static.Reset(w.dir, 7, t0-1500, fingerprint, false)
-		var lowered *static.LoweredError
-		if !errors.As(err, &lowered) || lowered.By() != 1500*time.Millisecond || lowered.From.UnixMilli() != t0 {
-			t.Errorf("%s: %v", old, err)
-		}
-		infos, err := static.Inspect(w.dir)
-		if err != nil || len(infos) != 1 || infos[0].HighWater.UnixMilli() != t0 || infos[0].Fingerprint != old {
-			t.Errorf("%s: after a refusal %+v, %v", old, infos, err)
-		}
-		for _, mark := range []int64{t0, t0 + 1} {
-			if _, err := static.Reset(w.dir, 7, mark, fingerprint, false); err != nil {
-				t.Errorf("%s: %d ms later: %v", old, mark-t0, err)
+// TestOperators: times are ms after the id clock, which stands still.
+func TestOperators(t *testing.T) {
+	steps.Run(t, "testdata/operators.txt", func(t *testing.T) steps.Calls {
+		o := &office{world: newWorld(t), layouts: map[string]string{"LAYOUT": fingerprint,
+			"ANOTHER": generator.Twitter().Fingerprint(), "with spaces": "with spaces"}}
+		t.Cleanup(func() {
+			if o.store != nil {
+				o.store.Close()
 			}
+		})
+		in := func(name string) string { return filepath.Join(o.dir, name) }
+		return steps.Calls{
+			"move-to": func(dir string) { o.dir = in(dir) },
+			"mkdir":   func() error { return os.Mkdir(o.dir, 0o700) },
+			"inspect": o.inspect,
+			"adopt":   func(worker uint64, now int64) string { return o.info(static.Adopt(o.dir, worker, t0+now)) },
+			"reset": func(worker uint64, mark int64, layout string, force ...string) string {
+				return o.info(static.Reset(o.dir, worker, t0+mark, o.layouts[layout], slices.Contains(force, "force")))
+			},
+			"open":  o.open,
+			"close": func() error { return o.store.Close() },
+			"needs-identity": func() {
+				if static.MachineID() == "" {
+					t.Skip("this machine has no identity")
+				}
+			},
+			"write": func(name, text string) error { return os.WriteFile(in(name), []byte(text), 0o600) },
+			"damage": func(name string, at int64) error {
+				f, err := os.OpenFile(in(name), os.O_RDWR, 0)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteAt([]byte{0}, at)
+				return errors.Join(err, f.Close())
+			},
+			"cut": func(name string, to int64) error { return os.Truncate(in(name), to) },
 		}
-		if info, err := static.Reset(w.dir, 7, t0-1500, fingerprint, true); err != nil ||
-			info.HighWater.UnixMilli() != t0-1500 {
-			t.Errorf("%s: with force: %+v, %v", old, info, err)
-		}
-	}
-	path := filepath.Join(w.dir, "worker-7.state")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[0] ^= 1 // one copy is enough to know the mark
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := static.Reset(w.dir, 7, t0-2000, fingerprint, false); err == nil {
-		t.Error("a mark that one copy has was lowered")
-	}
-	if err := os.WriteFile(path, b[:100], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := static.Reset(w.dir, 7, t0-2000, fingerprint, false); err != nil {
-		t.Errorf("a file that cannot be read: %v", err)
-	}
+	})
 }

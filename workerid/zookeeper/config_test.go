@@ -32,14 +32,8 @@ func TestSettings(t *testing.T) {
 		t.Errorf("heartbeat %v", h)
 	}
 	for url, want := range map[string]string{
-		"etcd://h":                     "zookeeper:// or zookeepers://",
-		"zookeeper://h/zookeeper/x":    "/zookeeper is the store's own",
-		"zookeeper://h?ns=zookeeper":   "/zookeeper is the store's own",
-		"zookeeper://u:hush@h/a/../b":  `".." is relative`,
-		"zookeeper://u:hush@h:99999":   "a port",
-		"zookeeper://u:hush@h/%01":     "a control character",
-		"zookeeper://u:hush@h/x?ns=.":  "is relative",
-		"zookeeper://u:hush@,/x?ns=ok": "names no host",
+		"etcd://h":                         "zookeeper:// or zookeepers://",
+		"zookeeper://u:hush@h/zookeeper/x": "/zookeeper is the store's own",
 	} {
 		c := config(url)
 		_, open := c.Open()
