@@ -104,49 +104,26 @@ func (e *ensemble) doors(w *world) {
 	}
 }
 
-// some are n members, from a random one on.
-func (w *world) some(n int) (some []member) {
-	first, all := w.rand.IntN(len(w.members.members)), w.members.members
-	for i := range n {
-		some = append(some, all[(first+i)%len(all)])
+// down does something to members, and something else in the end, after which they serve again.
+func down(n int, begin, end func(member)) effect {
+	return func(w *world, _ *daemon) func() time.Duration {
+		first, all := w.rand.IntN(len(w.members.members)), w.members.members
+		var some []member
+		for i := range n {
+			some = append(some, all[(first+i)%len(all)])
+			begin(some[i])
+		}
+		w.members.down += n
+		return then(func() {
+			for _, m := range some {
+				end(m)
+			}
+			for _, m := range some {
+				m.Ready()
+			}
+			w.members.down -= n
+		})
 	}
-	return some
-}
-
-// killed kills members, and starts them again in the end.
-func (w *world) killed(n int) func() time.Duration {
-	dead := w.some(n)
-	w.members.down += n
-	for _, m := range dead {
-		m.Kill()
-	}
-	return then(func() {
-		for _, m := range dead {
-			m.LaunchOnly()
-		}
-		for _, m := range dead {
-			m.Ready()
-		}
-		w.members.down -= n
-	})
-}
-
-// stopped lets members stand still.
-func (w *world) stopped(n int) func() time.Duration {
-	still := w.some(n)
-	w.members.down += n
-	for _, m := range still {
-		m.Pause()
-	}
-	return then(func() {
-		for _, m := range still {
-			m.Resume()
-		}
-		for _, m := range still {
-			m.Ready()
-		}
-		w.members.down -= n
-	})
 }
 
 // replace puts other data, or none, in place of the only server's.
@@ -171,26 +148,16 @@ func single(s setting) bool   { return s.size == 1 }
 // ensembleFaults happen to the whole fleet.
 var ensembleFaults = []fault{
 	{part: server, name: "kill -9 of a server, and restart", lasts: 2 * lease,
-		on: func(w *world, _ *daemon) func() time.Duration {
-			return w.killed(1)
-		}},
+		on: down(1, member.Kill, member.LaunchOnly)},
 	{part: server, name: "kill -9 of a majority, and restart", lasts: 2 * lease, unless: single,
-		on: func(w *world, _ *daemon) func() time.Duration {
-			return w.killed(2)
-		}},
+		on: down(2, member.Kill, member.LaunchOnly)},
 	{part: server, name: "kill -9 of all servers, and restart", lasts: lease, unless: single,
-		on: func(w *world, _ *daemon) func() time.Duration {
-			return w.killed(w.members.size)
-		}},
-	{part: server, name: "SIGSTOP of a server", lasts: 3 * lease, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.stopped(1)
-	}},
+		on: down(3, member.Kill, member.LaunchOnly)},
+	{part: server, name: "SIGSTOP of a server", lasts: 3 * lease, on: down(1, member.Pause, member.Resume)},
 	{part: server, name: "SIGSTOP of a majority", lasts: 2 * lease, unless: single,
-		on: func(w *world, _ *daemon) func() time.Duration {
-			return w.stopped(2)
-		}},
+		on: down(2, member.Pause, member.Resume)},
 	{part: server, name: "a backup, for which the server is stopped", unless: intact,
-		on: func(w *world, _ *daemon) func() time.Duration {
+		on: once(func(w *world, _ *daemon) {
 			e := w.members
 			e.backup = w.t.TempDir()
 			e.members[0].Kill()
@@ -199,14 +166,13 @@ var ensembleFaults = []fault{
 			}
 			e.members[0].LaunchOnly()
 			e.members[0].Ready()
-			return nil
-		}},
+		})},
 	{part: server, name: "an earlier state restored as the docs say", unless: intact,
-		on: func(w *world, d *daemon) func() time.Duration {
+		on: once(func(w *world, _ *daemon) {
 			e := w.members
 			if e.backup == "" {
 				w.note("there is no backup yet")
-				return nil
+				return
 			}
 			e.shut = true
 			e.doors(w)
@@ -215,11 +181,9 @@ var ensembleFaults = []fault{
 			e.shut = false
 			e.doors(w)
 			w.newcomers(nil)
-			return nil
-		}},
-	{part: server, name: "the server wiped", unless: intact, on: func(w *world, _ *daemon) func() time.Duration {
+		})},
+	{part: server, name: "the server wiped", unless: intact, on: once(func(w *world, _ *daemon) {
 		w.members.replace("")
 		w.newcomers(nil)
-		return nil
-	}},
+	})},
 }

@@ -19,7 +19,7 @@ type fault struct {
 	name   string
 	lasts  time.Duration // up to
 	whole  bool          // it always lasts so long
-	on     func(w *world, d *daemon) (end func() (more time.Duration))
+	on     effect
 	unless func(setting) bool // where it cannot happen, or outside of the promise
 }
 
@@ -33,6 +33,41 @@ const (
 	data    = "data"
 )
 
+// An effect is what a fault does: at once, and at its end, if it has one. The end may say that there is more to come.
+type effect func(w *world, d *daemon) (end func() (more time.Duration))
+
+// once is an effect without an end.
+func once(do func(w *world, d *daemon)) effect {
+	return func(w *world, d *daemon) func() time.Duration {
+		do(w, d)
+		return nil
+	}
+}
+
+// lasting is an effect with one end.
+func lasting(begin, end func(w *world, d *daemon)) effect {
+	return func(w *world, d *daemon) func() time.Duration {
+		begin(w, d)
+		return then(func() { end(w, d) })
+	}
+}
+
+// onWays is an effect on all that lies between a daemon and the servers.
+func onWays(begin, end func(p *redistest.Proxy)) effect {
+	return lasting(func(_ *world, d *daemon) { d.everyWay(begin) }, func(_ *world, d *daemon) { d.everyWay(end) })
+}
+
+func requests(m redistest.Mode) func(p *redistest.Proxy) {
+	return func(p *redistest.Proxy) { p.Requests(m) }
+}
+
+func answers(m redistest.Mode) func(p *redistest.Proxy) {
+	return func(p *redistest.Proxy) { p.Answers(m) }
+}
+
+func pause(_ *world, d *daemon)  { d.Pause(d.t) }
+func resume(_ *world, d *daemon) { d.Resume(d.t) }
+
 // then makes an end of what has only one stage.
 func then(end func()) func() time.Duration {
 	return func() time.Duration {
@@ -43,82 +78,53 @@ func then(end func()) func() time.Duration {
 
 var daemonFaults = []fault{
 	{part: process, name: "kill -9 of a daemon, and restart", lasts: lease,
-		on: func(w *world, d *daemon) func() time.Duration {
-			d.end(syscall.SIGKILL)
-			return then(d.start)
-		}},
+		on: lasting(func(_ *world, d *daemon) { d.end(syscall.SIGKILL) }, func(_ *world, d *daemon) { d.start() })},
 	{part: process, name: "clean stop of a daemon, and restart", lasts: lease,
-		on: func(w *world, d *daemon) func() time.Duration {
+		on: lasting(func(w *world, d *daemon) {
 			d.Signal(d.t, syscall.SIGTERM) // it drains while the clients are at it
 			if w.rand.IntN(2) == 0 {
 				w.newcomers(d)
 			}
-			return then(func() {
-				d.end(syscall.SIGTERM)
-				d.start()
-			})
-		}},
-	{part: process, name: "SIGSTOP of a daemon", lasts: 3 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.Pause(d.t)
-		return then(func() { d.Resume(d.t) })
-	}},
+		}, func(_ *world, d *daemon) {
+			d.end(syscall.SIGTERM)
+			d.start()
+		})},
+	{part: process, name: "SIGSTOP of a daemon", lasts: 3 * lease, on: lasting(pause, resume)},
 	{part: process, name: "SIGSTOP of a daemon for three leases", lasts: 3 * lease, whole: true,
-		on: func(w *world, d *daemon) func() time.Duration {
-			d.Pause(d.t)
-			return then(func() { d.Resume(d.t) })
-		}},
+		on: lasting(pause, resume)},
 	{part: process, name: "a copy of a program's memory goes on beside it", unless: unkept,
-		on: func(w *world, d *daemon) func() time.Duration {
+		on: once(func(_ *world, d *daemon) {
 			if d.version().library && d.served() {
 				d.Signal(d.t, syscall.SIGUSR1)
 			}
-			return nil
-		}},
+		})},
 	{part: network, name: "requests to the servers held", lasts: 2 * lease, unless: serverless,
-		on: func(w *world, d *daemon) func() time.Duration {
-			d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
-			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
-		}},
+		on: onWays(requests(redistest.Hold), requests(redistest.Pass))},
 	{part: network, name: "answers of the servers held", lasts: 2 * lease, unless: serverless,
-		on: func(w *world, d *daemon) func() time.Duration {
-			d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
-			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
-		}},
+		on: onWays(answers(redistest.Hold), answers(redistest.Pass))},
 	{part: network, name: "requests to the servers dropped", lasts: 2 * lease, unless: serverless,
-		on: func(w *world, d *daemon) func() time.Duration {
-			d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
-			return then(func() { // no stream goes on behind a hole
-				d.everyWay(func(p *redistest.Proxy) {
-					p.Cut()
-					p.Requests(redistest.Pass)
-				})
-			})
-		}},
+		on: onWays(requests(redistest.Drop), func(p *redistest.Proxy) {
+			p.Cut() // no stream goes on behind a hole
+			p.Requests(redistest.Pass)
+		})},
 	{part: network, name: "answers of the servers dropped", lasts: 2 * lease, unless: serverless,
-		on: func(w *world, d *daemon) func() time.Duration {
-			d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
-			return then(func() {
-				d.everyWay(func(p *redistest.Proxy) {
-					p.Cut()
-					p.Answers(redistest.Pass)
-				})
-			})
-		}},
+		on: onWays(answers(redistest.Drop), func(p *redistest.Proxy) {
+			p.Cut()
+			p.Answers(redistest.Pass)
+		})},
 	{part: network, name: "servers slow for a daemon", lasts: 2 * lease, unless: serverless,
-		on: func(w *world, d *daemon) func() time.Duration {
+		on: lasting(func(w *world, d *daemon) {
 			by := w.between(0, 1500*time.Millisecond)
 			d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
-			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
-		}},
+		}, func(_ *world, d *daemon) { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })},
 	{part: network, name: "connections to the servers cut and refused", lasts: 2 * lease, unless: serverless,
-		on: func(w *world, d *daemon) func() time.Duration {
+		on: lasting(func(w *world, d *daemon) {
 			d.refused = true
 			w.servers.doors(w)
-			return then(func() {
-				d.refused = false
-				w.servers.doors(w)
-			})
-		}},
+		}, func(w *world, d *daemon) {
+			d.refused = false
+			w.servers.doors(w)
+		})},
 	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, unless: restored,
 		on: func(w *world, d *daemon) func() time.Duration {
 			by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)

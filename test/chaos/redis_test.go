@@ -214,7 +214,7 @@ func (s *set) kill(server *redistest.Server) {
 
 // revive starts the dead server again. It believes to be what it was; an operator makes it a
 // replica if there is a new master, before the Sentinels do.
-func (w *world) revive() {
+func revive(w *world, _ *daemon) {
 	s := w.redis
 	back := s.killed
 	back.Launch()

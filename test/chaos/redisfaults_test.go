@@ -18,19 +18,13 @@ func forgetful(s setting) bool { return !s.keeps }
 // redisFaults happen to the whole fleet.
 var redisFaults = []fault{
 	{part: server, name: "kill -9 of the master, and restart", lasts: 2 * lease,
-		on: func(w *world, _ *daemon) func() time.Duration {
-			w.redis.kill(w.redis.master)
-			return then(w.revive)
-		}},
+		on: lasting(func(w *world, _ *daemon) { w.redis.kill(w.redis.master) }, revive)},
 	{part: server, name: "kill -9 of the master, whose last writes reached no replica", lasts: lease / 2, unless: alone,
 		on: (*world).loseWrites},
 	{part: server, name: "the master cut off from replicas and Sentinels, not from daemons", lasts: 4 * lease,
 		unless: alone, on: (*world).part},
 	{part: server, name: "kill -9 of a replica, and restart", lasts: lease, unless: alone,
-		on: func(w *world, _ *daemon) func() time.Duration {
-			w.redis.kill(w.replica())
-			return then(w.revive)
-		}},
+		on: lasting(func(w *world, _ *daemon) { w.redis.kill(w.replica()) }, revive)},
 	{part: server, name: "SIGSTOP of the master", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
 		return stop(w.redis.master)
 	}},
@@ -38,10 +32,9 @@ var redisFaults = []fault{
 		on: func(w *world, _ *daemon) func() time.Duration {
 			return stop(w.replica())
 		}},
-	{part: server, name: "fail-over by command", unless: alone, on: func(w *world, _ *daemon) func() time.Duration {
+	{part: server, name: "fail-over by command", unless: alone, on: once(func(w *world, _ *daemon) {
 		w.command(w.redis.sentinels[0], "SENTINEL", "FAILOVER", "main")
-		return nil
-	}},
+	})},
 	{part: server, name: "the master made a replica of nobody, and a master again", lasts: lease, unless: watched,
 		on: func(w *world, _ *daemon) func() time.Duration {
 			s := w.redis.master
@@ -54,34 +47,30 @@ var redisFaults = []fault{
 			s.Ask("EVAL", "while true do end", "0") // no answer, of course
 			return then(func() { s.Ask("SCRIPT", "KILL") })
 		}},
-	{part: server, name: "CLIENT PAUSE", on: func(w *world, _ *daemon) func() time.Duration {
+	{part: server, name: "CLIENT PAUSE", on: once(func(w *world, _ *daemon) {
 		of := []string{"ALL", "WRITE"}[w.rand.IntN(2)]
 		w.command(w.redis.master, "CLIENT", "PAUSE", strconv.FormatInt(w.between(0, lease).Milliseconds(), 10), of)
-		return nil
-	}},
+	})},
 	{part: server, name: "OOM", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
 		return w.setUntil("maxmemory", "1", "0")
 	}},
 	{part: server, name: "NOREPLICAS", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
 		return w.setUntil("min-replicas-to-write", "5", "0")
 	}},
-	{part: data, name: "all connections to the master cut", on: func(w *world, _ *daemon) func() time.Duration {
+	{part: data, name: "all connections to the master cut", on: once(func(w *world, _ *daemon) {
 		w.command(w.redis.master, "CLIENT", "KILL", "TYPE", "normal")
-		return nil
-	}},
-	{part: data, name: "FLUSHALL", unless: keeps, on: func(w *world, _ *daemon) func() time.Duration {
+	})},
+	{part: data, name: "FLUSHALL", unless: keeps, on: once(func(w *world, _ *daemon) {
 		w.command(w.redis.master, "FLUSHALL")
 		w.newcomers(nil)
-		return nil
-	}},
+	})},
 	{part: data, name: "one of the pool's keys deleted", unless: keeps,
-		on: func(w *world, _ *daemon) func() time.Duration {
+		on: once(func(w *world, _ *daemon) {
 			key := "chaos:" + []string{"ids", "clients", "stats", "hw", "meta"}[w.rand.IntN(5)]
 			w.note("the servers: DEL %s", key)
 			w.command(w.redis.master, "DEL", key)
 			w.newcomers(nil)
-			return nil
-		}},
+		})},
 	{part: clock, name: "a server's clock moved within the skew, and back", lasts: 2 * lease,
 		on: func(w *world, _ *daemon) func() time.Duration {
 			return w.stepServer(w.oneOf(skew/4, skew/2, 3*skew/4))
@@ -106,7 +95,7 @@ func (w *world) loseWrites(*daemon) func() time.Duration {
 	dead := false
 	return func() time.Duration {
 		if dead {
-			w.revive()
+			revive(w, nil)
 			return 0
 		}
 		dead = true
