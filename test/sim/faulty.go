@@ -13,7 +13,6 @@ type Faulty struct {
 	AnyConn bool                                               // a write goes over whichever connection there is
 	OneName bool                                               // connections have one name
 	Stale   bool                                               // versions are compared, of whichever connection
-	Blind   bool                                               // the first reading after a time is not judged
 }
 
 // FaultyOf returns what a mutant does.
@@ -26,7 +25,6 @@ func FaultyOf(m Mutant, r pool.Rules) Faulty {
 	x := c.wire
 	f := Faulty{
 		Rules: c.session.Rules, AnyConn: x.faults.anyConn, OneName: x.faults.oneName != nil, Stale: x.client.Stale,
-		Blind: x.faults.load != nil,
 	}
 	if x.faults.commit != nil {
 		f.Commit = func(s *memcas.Server, ch pool.Change) pool.Change {

@@ -21,17 +21,7 @@ func TestPool(t *testing.T) {
 	for _, c := range poolRuns {
 		t.Run(fmt.Sprint(c.Store, " in ", c.Weather), func(t *testing.T) {
 			c.Minutes = minutes
-			first, n := uint64(1), poolSeeds
-			if underRace {
-				n = 1
-			}
-			if soak {
-				n = poolSoakSeeds
-			}
-			if slice := seedsToRun(t); slice[0] > 0 {
-				first, n = slice[0], int(slice[1]-slice[0]+1)
-			}
-			runAll(t, c, first, n)
+			runAll(t, c, poolSeeds, poolSoakSeeds)
 		})
 	}
 }

@@ -28,72 +28,69 @@ const (
 
 // poolMutants replace one rule each. The product has no hooks for them.
 var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
-	"presence is the fence": wire(func(c *poolClient, f *wireFaults) {
-		f.commit = func(ch pool.Change) pool.Change {
-			for w, text := range ch.Set {
-				p, err := pool.ParsePresence(c.p.server.Present(w))
-				if rec, _ := pool.ParseRecord(text); err == nil && p.Owner != rec.Owner {
-					return ch
-				}
+	"presence is the fence": commits(func(c *poolClient, ch pool.Change) pool.Change {
+		for w, text := range ch.Set {
+			p, err := pool.ParsePresence(c.p.server.Present(w))
+			if rec, _ := pool.ParseRecord(text); err == nil && p.Owner != rec.Owner {
+				return ch
 			}
-			ch.If, ch.IfMeta = nil, ""
-			return ch
 		}
+		ch.If, ch.IfMeta = nil, ""
+		return ch
 	}),
-	"a successor starts at the present if the session is gone": rules(func(r pool.Rules) cas.Rules {
-		return startsNow{r}
+	"a successor starts at the present if the session is gone": with[startsNow](),
+	"meta is not compared when a worker id is acquired": commits(func(_ *poolClient, ch pool.Change) pool.Change {
+		return withoutMeta(ch, true)
 	}),
-	"meta is not compared when a worker id is acquired": wire(func(_ *poolClient, f *wireFaults) {
-		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, true) }
+	Unaware: commits(func(_ *poolClient, ch pool.Change) pool.Change { return withoutMeta(ch, false) }),
+	"the record is not compared": commits(func(_ *poolClient, ch pool.Change) pool.Change {
+		ch.If = nil
+		return ch
 	}),
-	Unaware: wire(func(_ *poolClient, f *wireFaults) {
-		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, false) }
-	}),
-	"the record is not compared": wire(func(_ *poolClient, f *wireFaults) {
-		f.commit = func(ch pool.Change) pool.Change {
-			ch.If = nil
-			return ch
-		}
-	}),
-	"newcomers do not watch": rules(func(r pool.Rules) cas.Rules { return hasty{r} }),
-	"returners do not watch": rules(func(r pool.Rules) cas.Rules { return alwaysFresh{r} }),
-	Thief:                    rules(func(r pool.Rules) cas.Rules { return moved{r} }),
+	"newcomers do not watch": with[hasty](),
+	"returners do not watch": with[alwaysFresh](),
+	Thief:                    with[moved](),
 	"the watch goes over two connections": func(c *poolClient, _ pool.Rules) {
 		c.wire.faults.anyConn = true
 		c.wire.faults.oneName = c.wire.renamed
 	},
 	"the first reading is not judged":                     func(c *poolClient, _ pool.Rules) { c.wire.blind() },
-	"an epoch that only the watch saw is taken for known": rules(func(r pool.Rules) cas.Rules { return anyEpoch{r} }),
-	"a window starts at the mark + 1":                     rules(func(r pool.Rules) cas.Rules { return closer{r} }),
-	"a reservation has ticks": rules(func(r pool.Rules) cas.Rules {
-		return fullReservation{r}
-	}),
-	"the floor does not cover the own window":       rules(func(r pool.Rules) cas.Rules { return notOwn{r} }),
-	"the floor does not cover a lease":              rules(func(r pool.Rules) cas.Rules { return onlyOwn{r} }),
-	"a draining lane does not look after the floor": rules(func(r pool.Rules) cas.Rules { return careless{r} }),
-	"a holder that was rolled back goes on":         rules(func(r pool.Rules) cas.Rules { return reclaims{r} }),
-	Deaf:                                            rules(func(r pool.Rules) cas.Rules { return deaf{r} }),
-	"the mark is lowered":                           rules(func(r pool.Rules) cas.Rules { return lowers{r} }),
-	"the watch is half a heartbeat": rules(func(r pool.Rules) cas.Rules {
+	"an epoch that only the watch saw is taken for known": with[anyEpoch](),
+	"a window starts at the mark + 1":                     with[closer](),
+	"a reservation has ticks":                             with[fullReservation](),
+	"the floor does not cover the own window":             with[notOwn](),
+	"the floor does not cover a lease":                    with[onlyOwn](),
+	"a draining lane does not look after the floor":       with[careless](),
+	"a holder that was rolled back goes on":               with[reclaims](),
+	Deaf:                                                  with[deaf](),
+	"the mark is lowered":                                 with[lowers](),
+	"the watch is half a heartbeat": func(c *poolClient, r pool.Rules) {
 		r.W = heartbeat / 2 * time.Millisecond
-		return r
-	}),
-	"an older request id is taken for a clone's":      rules(func(r pool.Rules) cas.Rules { return forgetful{r} }),
+		c.session.Rules = r
+	},
+	"an older request id is taken for a clone's":      with[forgetful](),
 	"versions survive a reconnection":                 func(c *poolClient, _ pool.Rules) { c.wire.client.Stale = true },
-	"any raised floor is taken for a new one":         rules(func(r pool.Rules) cas.Rules { return content{r} }),
-	"W counts from the answer":                        rules(func(r pool.Rules) cas.Rules { return lateW{r} }),
-	"a write goes over whichever connection there is": wire(func(_ *poolClient, f *wireFaults) { f.anyConn = true }),
+	"any raised floor is taken for a new one":         with[content](),
+	"W counts from the answer":                        with[lateW](),
+	"a write goes over whichever connection there is": func(c *poolClient, _ pool.Rules) { c.wire.faults.anyConn = true },
 }
 
 // PoolMutants is all of them.
 func PoolMutants() []Mutant { return slices.Sorted(maps.Keys(poolMutants)) }
 
-func rules(f func(pool.Rules) cas.Rules) func(*poolClient, pool.Rules) {
-	return func(c *poolClient, r pool.Rules) { c.session.Rules = f(r) }
+// with replaces some of the rules.
+func with[T interface {
+	~struct{ pool.Rules }
+	cas.Rules
+}]() func(*poolClient, pool.Rules) {
+	return func(c *poolClient, r pool.Rules) { c.session.Rules = T(struct{ pool.Rules }{r}) }
 }
 
-func wire(f func(*poolClient, *wireFaults)) func(*poolClient, pool.Rules) {
-	return func(c *poolClient, _ pool.Rules) { f(c, &c.wire.faults) }
+// commits changes what arrives at the server.
+func commits(f func(*poolClient, pool.Change) pool.Change) func(*poolClient, pool.Rules) {
+	return func(c *poolClient, _ pool.Rules) {
+		c.wire.faults.commit = func(ch pool.Change) pool.Change { return f(c, ch) }
+	}
 }
 
 // withoutMeta drops the comparison of meta from acquisitions, or from extensions.

@@ -195,21 +195,24 @@ func (r *redis) operator() script.Terms {
 	return t
 }
 
-func (r *redis) resetClock() {
+// command lets the master carry out an operator's call.
+func (r *redis) command(call func() script.Call) {
 	s := r.master
 	r.run(s, func() {
-		s.Server.ResetClock(script.ResetClock{Terms: r.operator(), Now: start + r.w.now, RequestID: r.w.requestID()},
-			r.clock(s))
+		_, _ = s.Carry(call(), r.clock(s))
 		r.wrote(s)
+	})
+}
+
+func (r *redis) resetClock() {
+	r.command(func() script.Call {
+		return script.ResetClock{Terms: r.operator(), Now: start + r.w.now, RequestID: r.w.requestID()}
 	})
 }
 
 // free is carried out by an operator whose clock is so far ahead.
 func (r *redis) free(worker uint64, ahead int64) {
-	s := r.master
-	r.run(s, func() {
-		s.Server.Free(script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, RequestID: r.w.requestID(),
-			Worker: worker}, r.clock(s))
-		r.wrote(s)
+	r.command(func() script.Call {
+		return script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, RequestID: r.w.requestID(), Worker: worker}
 	})
 }

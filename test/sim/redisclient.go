@@ -28,11 +28,9 @@ func (c *redisClient) clone(of *daemon) client {
 
 func (c *redisClient) unanswered() { c.server = nil }
 
-// send sends a call to the master. do is what the server does, and note what the daemon makes of
-// it: err is a refusal or says that too few replicas have it; last says that nothing was sent
-// since.
-func send[T any](c *redisClient, do func(*server) (T, script.Server, error),
-	note func(v T, err error, heard, last bool) workerid.Event) request {
+// send sends a call to the master. note is what the daemon makes of the answer: err is a refusal or says
+// that too few replicas have it; last says that nothing was sent since.
+func (c *redisClient) send(q script.Call, note func(v any, err error, heard, last bool) workerid.Event) request {
 	r := c.r
 	if c.server == nil {
 		c.server = r.master
@@ -42,7 +40,7 @@ func send[T any](c *redisClient, do func(*server) (T, script.Server, error),
 	call := c.calls
 	return func(reply func(answer)) {
 		r.run(s, func() {
-			v, said, err := do(s)
+			v, err := s.Carry(q, r.clock(s))
 			answered := func(err error) {
 				reply(func(heard bool) workerid.Event {
 					if errors.Is(err, script.ErrNotMaster) {
@@ -58,9 +56,16 @@ func send[T any](c *redisClient, do func(*server) (T, script.Server, error),
 				answered(err)
 				return
 			}
-			r.wait(s, s.version, said.Needed, r.w.now+waitTimeout, func(have int) {
-				if have < said.Needed {
-					err = fmt.Errorf("%w: %d of %d replicas have it", workerid.ErrUnconfirmed, have, said.Needed)
+			needed := 0 // of a release: it does not matter whether anybody has it
+			switch v := v.(type) {
+			case script.Acquired:
+				needed = v.Needed
+			case script.Extended:
+				needed = v.Needed
+			}
+			r.wait(s, s.version, needed, r.w.now+waitTimeout, func(have int) {
+				if have < needed {
+					err = fmt.Errorf("%w: %d of %d replicas have it", workerid.ErrUnconfirmed, have, needed)
 				}
 				answered(err)
 			})
@@ -75,10 +80,8 @@ func (c *redisClient) acquire(e workerid.Acquire) request {
 		Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Owner: e.Request.Owner, From: e.Request.Min,
 		To: e.Request.Max,
 	})
-	return send(c, func(s *server) (script.Acquired, script.Server, error) {
-		v, err := s.Server.Acquire(q, c.r.clock(s))
-		return v, v.Server, err
-	}, func(v script.Acquired, err error, heard, _ bool) workerid.Event {
+	return c.send(q, func(answer any, err error, heard, _ bool) workerid.Event {
+		v, _ := answer.(script.Acquired)
 		switch {
 		case refused(err):
 			c.memory.NotAcquired(q)
@@ -92,10 +95,8 @@ func (c *redisClient) acquire(e workerid.Acquire) request {
 
 func (c *redisClient) extend(e workerid.Extend) request {
 	q := c.memory.Extending(script.Extend{Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID()}, e.Held)
-	return send(c, func(s *server) (script.Extended, script.Server, error) {
-		v, err := s.Server.Extend(q, c.r.clock(s))
-		return v, v.Server, err
-	}, func(v script.Extended, err error, heard, last bool) workerid.Event {
+	return c.send(q, func(answer any, err error, heard, last bool) workerid.Event {
+		v, _ := answer.(script.Extended)
 		switch {
 		case refused(err):
 			c.memory.NotExtended(q)
@@ -118,9 +119,7 @@ func (c *redisClient) extend(e workerid.Extend) request {
 func (c *redisClient) release(e workerid.Release) request {
 	q := c.memory.Releasing(script.Release{Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Grant: e.Grant,
 		Last: e.Last})
-	return send(c, func(s *server) (any, script.Server, error) {
-		said, err := s.Server.Release(q, c.r.clock(s))
-		said.Needed = 0 // it does not matter whether anybody has it
-		return nil, said, err
-	}, func(_ any, err error, _, _ bool) workerid.Event { return workerid.Released{Lane: e.Lane, Err: err} })
+	return c.send(q, func(_ any, err error, _, _ bool) workerid.Event {
+		return workerid.Released{Lane: e.Lane, Err: err}
+	})
 }

@@ -17,20 +17,14 @@ const (
 )
 
 func TestNoDuplicates(t *testing.T) {
-	first, n, length := uint64(1), seeds, minutes
+	length := minutes
 	if soak {
-		n, length = soakSeeds, soakMinutes
-	}
-	if underRace {
-		n = 2
-	}
-	if slice := seedsToRun(t); slice[0] > 0 {
-		first, n = slice[0], int(slice[1]-slice[0]+1)
+		length = soakMinutes
 	}
 	for _, store := range []Store{Losing, Keeping} {
 		for _, weather := range []Weather{Storm, Bridged} {
 			t.Run(fmt.Sprint(store, " in ", weather), func(t *testing.T) {
-				runAll(t, Config{Minutes: length, Store: store, Weather: weather}, first, n)
+				runAll(t, Config{Minutes: length, Store: store, Weather: weather}, seeds, soakSeeds)
 			})
 		}
 	}
@@ -55,7 +49,18 @@ func seedsToRun(t *testing.T) (seeds [2]uint64) {
 	return seeds
 }
 
-func runAll(t *testing.T, c Config, first uint64, n int) {
+// runAll runs quick seeds, or soaked ones with KATSUBUSHI_SOAK=1, or those of KATSUBUSHI_SEED.
+func runAll(t *testing.T, c Config, quick, soaked int) {
+	first, n := uint64(1), quick
+	if soak {
+		n = soaked
+	}
+	if underRace {
+		n = 1
+	}
+	if slice := seedsToRun(t); slice[0] > 0 {
+		first, n = slice[0], int(slice[1]-slice[0]+1)
+	}
 	var faults, events, refused, requests int
 	var ids uint64
 	for c.Seed = first; c.Seed < first+uint64(n); c.Seed++ {
