@@ -25,10 +25,11 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 	if g, err := s.unheard(ctx, want.Owner); err != nil || g.Owner != "" {
 		return g, err
 	}
-	if _, left, over := s.watched(true); len(s.readings) > 0 && !over {
+	_, left, over := s.watched(true)
+	if len(s.readings) > 0 && !over {
 		return workerid.Grant{}, Watching{left}
 	}
-	v, err := s.load(ctx)
+	v, late, err := s.read(ctx, over)
 	if errors.Is(err, ErrNotInitialised) && s.AutoInit {
 		err = s.autoInit(ctx, v)
 	}
@@ -40,16 +41,30 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 	}
 	now := s.Now()
 	first, left, over := s.watched(true)
-	if !over {
+	if !over || late {
 		return workerid.Grant{}, Watching{left}
 	}
-	if s.ahead, s.holders, err = s.Rules.Skew(first.texts, v.Records, s.meta, now.Boot-first.at, now); err != nil {
+	apart := now.Boot - first.asked
+	if s.ahead, s.holders, err = s.Rules.Skew(first.texts, v.Records, s.meta, apart, now); err != nil {
 		return workerid.Grant{}, err
 	}
 	if g, err := s.lostAnswer(ctx, want.Owner, v); err != nil || g.Owner != "" {
 		return g, err
 	}
 	return s.takeOne(ctx, want, first, v)
+}
+
+// read reads everything for Acquire. watched says that the watch is over. late says that the time of a call may be
+// over as well, and that the next one gets what was read.
+func (s *Session) read(ctx context.Context, watched bool) (v pool.View, late bool, err error) {
+	if l := s.latest; l != nil && s.Now().Boot-l.at <= 4*s.Rules.Watch(true) {
+		return l.view, false, nil
+	}
+	late = watched && s.Free != nil && s.free()
+	if v, err = s.load(ctx); err == nil && late {
+		s.latest = &latest{s.Now().Boot, v}
+	}
+	return v, late, err
 }
 
 // takeOne tries the vacant worker ids in turn.

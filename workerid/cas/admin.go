@@ -50,7 +50,8 @@ func OpenAdmin(c Config) (*Admin, error) {
 		return nil, errors.New("a driver and a clock are required")
 	}
 	a := &Admin{c: c, session: c.session()}
-	a.session.Driver = limited{c.Driver, adminTimes * c.Timeout}
+	long := adminTimes * c.Timeout
+	a.session.Driver = limited{c.Driver, long, max(long, c.Reading)}
 	return a, nil
 }
 

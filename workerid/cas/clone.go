@@ -52,6 +52,7 @@ func (s *Session) Visit(v Visitor) {
 	v.Text(s.metaText)
 	v.Number(int64(len(s.readings)))
 	for _, r := range s.readings {
+		v.Boot(r.asked)
 		v.Boot(r.at)
 		v.Number(int64(len(r.texts)))
 		inOrder(r.texts, func(w uint64, text string) {

@@ -69,7 +69,7 @@ func TestASessionForgets(t *testing.T) {
 func TestVisitKnowsEveryField(t *testing.T) {
 	known := map[reflect.Type][]string{
 		reflect.TypeFor[Session](): {
-			"Driver", "Rules", "Now", "Pool", "AutoInit", "Path", "Addr", "Announced", // settings
+			"Driver", "Free", "latest", "Rules", "Now", "Pool", "AutoInit", "Path", "Addr", "Announced", // settings
 			"conn", "session", "metaText", "readings", "lanes", "owners", "asked", "drains", "left", "raising", "raiseHi",
 			"raiseConn", "published",
 			"sent", "conns", // by Mine

@@ -14,6 +14,8 @@ type Kind struct {
 	// Driver makes a driver, which does not connect yet. lasting: it is a daemon's and not an operator's.
 	// timeout is that of one call.
 	Driver func(s Settings, t Target, timeout time.Duration, lasting bool) Driver
+	// Reading is how many times the time-out of a call a Load may take; see Config.Reading. 0 = 1
+	Reading time.Duration
 }
 
 // Open makes a Store. It does not connect yet, so the servers need not be running. timeout is for one
@@ -67,6 +69,6 @@ func (k Kind) Config(s Settings, timeout time.Duration, lasting bool) (Config, e
 	}
 	return Config{
 		Terms: s.Terms, Driver: k.Driver(s, t, timeout, lasting), Kind: k.Scheme, Where: t.Where(), Path: t.Key() + "/",
-		Addr: s.Addr, Boot: s.Boot, Timeout: timeout,
+		Addr: s.Addr, Boot: s.Boot, Timeout: timeout, Reading: k.Reading * timeout,
 	}, nil
 }

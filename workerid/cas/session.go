@@ -35,6 +35,7 @@ type Rules interface {
 // concurrent use. Store takes turns with them.
 type Session struct {
 	Driver   Driver
+	Free     Driver // the same, whose Load takes its time while nothing waits for it; nil = Driver
 	Rules    Rules
 	Now      func() pool.Moment
 	Pool     pool.Meta // its Settings must be the pool's; Acquire makes the pool of it if AutoInit is set
@@ -52,6 +53,7 @@ type Session struct {
 	metaText  string            // the same
 	meta      pool.Meta
 	readings  []reading // over this connection and under this meta, the oldest first
+	latest    *latest   // the same; nil = none
 	lanes     map[laneKey]lane
 	owners    map[string]bool        // that have asked
 	asked     map[string][]pool.Sent // by owner: acquisitions whose answers did not come
@@ -91,8 +93,16 @@ type drain struct {
 type publication struct{ text, session string }
 
 type reading struct {
-	at    time.Duration // of the answer
-	texts map[uint64]string
+	asked, at time.Duration // when it was asked for, and when all answers were there
+	texts     map[uint64]string
+}
+
+// latest is what a reading by Free has found after a watch. Who asked for it may be gone by then, and comes back within
+// 8 s: all lanes that ask within 4 W take worker ids from it. Each commit compares the record, so that did not change
+// since the watch began, however old this is.
+type latest struct {
+	at   time.Duration
+	view pool.View
 }
 
 // remembered is how many unanswered writes of a lane, and acquisitions of an owner, are kept. A forgotten
@@ -137,7 +147,7 @@ func (s *Session) connect(ctx context.Context) error {
 		return err
 	}
 	if conn != s.conn {
-		s.conn, s.readings = conn, nil
+		s.conn, s.readings, s.latest = conn, nil, nil
 	}
 	return nil
 }
@@ -183,7 +193,7 @@ func (s *Session) learn(text string) error {
 	if theirs, ours := m.Settings(), s.Pool.Settings(); theirs != ours {
 		return fmt.Errorf("%w: %s says %s, and this daemon has %s", workerid.ErrForeignPool, s.metaPath(), theirs, ours)
 	}
-	s.metaText, s.meta, s.readings = text, m, nil
+	s.metaText, s.meta, s.readings, s.latest = text, m, nil, nil
 	return nil
 }
 
@@ -193,7 +203,12 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 	if err := s.connect(ctx); err != nil {
 		return pool.View{}, err
 	}
-	v, err := s.Driver.Load(ctx, s.conn)
+	driver := s.Driver
+	if s.Free != nil && s.free() {
+		driver = s.Free
+	}
+	asked := s.Now().Boot
+	v, err := driver.Load(ctx, s.conn)
 	if err != nil {
 		return v, err
 	}
@@ -206,7 +221,7 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 			s.leaves(w) // unless a lane holds it: see unannounce
 		}
 	}
-	r := reading{s.Now().Boot, v.Records}
+	r := reading{asked, s.Now().Boot, v.Records}
 	w := s.Rules.Watch(false)
 	if n := len(s.readings); n == 0 || r.at-s.readings[n-1].at >= w/4 {
 		s.readings = append(s.readings, r)
@@ -215,6 +230,23 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 		s.readings = s.readings[1:]
 	}
 	return v, nil
+}
+
+// free says that nobody waits for this daemon: it has no window that it must extend, or see whether the store has
+// forgotten it, within W.
+func (s *Session) free() bool {
+	for _, l := range s.lanes {
+		if l.ended == nil && !s.past(l.rec.Mark) {
+			return false
+		}
+	}
+	return len(s.drains) == 0 && !s.raising
+}
+
+// past says that a window up to hi is over, and that a restore before its end has been noticed.
+func (s *Session) past(hi int64) bool {
+	now := s.Now()
+	return hi+s.meta.Epsilon < min(now.ID, now.Wall)-s.Rules.Watch(false).Milliseconds()
 }
 
 // leaves notes that a lease has ended. Its presence would bar others for as long as this daemon's session

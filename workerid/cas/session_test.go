@@ -1,11 +1,13 @@
 package cas_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -87,6 +89,28 @@ func TestSkew(t *testing.T) {
 			max(off, -off) < max(wrong, -wrong)-watch-2 {
 			t.Errorf("%d ms off: %+v", wrong, s)
 		}
+	}
+}
+
+// The first records are read long before the last: a holder that wrote meanwhile and then no more has a clock that is
+// right.
+func TestSkewOfASlowReading(t *testing.T) {
+	w := newWorld(t)
+	w.init(0, 9)
+	h, d := w.daemon("h", 0, 9), w.daemon("a", 0, 9)
+	g, first := h.mustAcquire(), true
+	d.Driver = &hooked{memcas.Driver{Server: w.server}, func(_ context.Context, what string, call func() error) error {
+		err := call()
+		if what == "read" && first {
+			first = false
+			w.boot += 100
+			h.mustExtend(g)
+			w.boot += 3 * skew
+		}
+		return err
+	}}
+	if _, err := d.acquire(); err != nil || d.Status().Holders != 1 {
+		t.Errorf("%v; %+v", err, d.Status())
 	}
 }
 

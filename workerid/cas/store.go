@@ -26,6 +26,9 @@ type Config struct {
 	Addr    string        // this daemon's host:port, for its presences
 	Boot    func() int64  // see Options
 	Timeout time.Duration // of one call of the Driver; 0 = DefaultTimeout
+	// Reading is how long a Load may take while nothing waits for it: an Admin's, or that of a daemon that has no
+	// window. 0 = Timeout
+	Reading time.Duration
 }
 
 // Validate returns everything that is wrong with the settings; see workerid.SettingErrors.
@@ -96,8 +99,12 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) session() Session {
+	var free Driver
+	if c.Reading > c.Timeout {
+		free = limited{c.Driver, c.Timeout, c.Reading}
+	}
 	return Session{
-		Driver: limited{c.Driver, c.Timeout},
+		Driver: limited{c.Driver, c.Timeout, c.Timeout}, Free: free,
 		// that of all daemons of the pool, which may not be slower
 		Rules: pool.Rules{W: pool.WatchOf(max(c.Heartbeat, BestHeartbeat(c.Lease)), c.Timeout),
 			MaxSkew: c.MaxSkew.Milliseconds()},
@@ -252,7 +259,7 @@ func (s *Store) Close() error {
 // limited gives each call of a Driver its time.
 type limited struct {
 	Driver
-	timeout time.Duration
+	timeout, reading time.Duration
 }
 
 func (d limited) Connect(ctx context.Context) (string, error) {
@@ -262,7 +269,7 @@ func (d limited) Connect(ctx context.Context) (string, error) {
 }
 
 func (d limited) Load(ctx context.Context, conn string) (pool.View, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.reading)
 	defer cancel()
 	return d.Driver.Load(ctx, conn)
 }

@@ -117,3 +117,78 @@ func TestStore(t *testing.T) {
 		}
 	})
 }
+
+// A daemon that has a window may not read for longer than a call takes: it would miss that the store has forgotten it.
+func TestWhoMayReadForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began, tally := newWorld(t), time.Now(), newTally()
+		clock := func() int64 { return time.Since(began).Milliseconds() }
+		w.server = memcas.NewServer(clock, lease/2)
+		terms := w.terms(0, 3)
+		terms.Now = func() int64 { return time.Now().UnixMilli() }
+		if _, err := w.admin(terms).Init(ctx, workerid.InitNew); err != nil {
+			t.Fatal(err)
+		}
+		c := w.config(terms)
+		c.Driver = &hooked{memcas.Driver{Server: w.server}, tally.around}
+		c.Boot = func() int64 { return int64(time.Since(began)) }
+		c.Reading = time.Minute
+		s, err := cas.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		reads := func(who string, want, after time.Duration, call func() error) {
+			t.Helper()
+			tally.limit("read")
+			time.Sleep(after)
+			call()
+			if got := tally.limit("read"); got != want {
+				t.Errorf("%s may read for %v, not %v", who, got, want)
+			}
+		}
+		var held []workerid.Grant
+		acquire := func(owner string) func() error {
+			return func() error {
+				g, err := s.Acquire(ctx, workerid.Request{Owner: owner, Max: 3})
+				if err == nil {
+					held = append(held, g)
+				}
+				return err
+			}
+		}
+		extend := func() error {
+			_, err := s.Extend(ctx, held)
+			return err
+		}
+		end := time.Duration(lease+epsilon) * time.Millisecond
+		reads("a newcomer", time.Minute, 0, acquire("a"))
+		reads("a newcomer after its watch", time.Minute, 5*time.Second, acquire("a"))
+		reads("the next call", 0, time.Second, acquire("a"))
+		reads("another lane", 0, time.Second, acquire("b"))
+		if len(held) != 2 {
+			t.Errorf("granted %+v; what was read is not for all", held)
+		}
+		reads("a third lane", cas.DefaultTimeout, 17*time.Second, acquire("c"))
+		w.server.Break()
+		reads("one over another connection", cas.DefaultTimeout, 0, acquire("c"))
+		reads("a daemon that comes back", cas.DefaultTimeout, 5*time.Second, extend)
+		reads("one whose windows have just ended", cas.DefaultTimeout, end+2*time.Second, extend)
+		reads("one whose windows are over", time.Minute, end+5*time.Second, extend)
+		for _, g := range held {
+			if _, err := w.admin(terms).Release(ctx, g.Worker); err != nil {
+				t.Fatal(err)
+			}
+		}
+		extend()
+		reads("one that has lost them", cas.DefaultTimeout, time.Second, acquire("d"))
+		operator, err := cas.OpenAdmin(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads("an operator", time.Minute, 0, func() error {
+			_, err := operator.List(ctx)
+			return err
+		})
+	})
+}

@@ -11,8 +11,7 @@ import (
 // called again soon, a fraction of a call's time-out later, or else a heartbeat later.
 func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	now := s.Now()
-	over := min(now.ID, now.Wall) - s.Rules.Watch(false).Milliseconds() // a restore before that has been noticed
-	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < over })
+	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return s.past(d.hi) })
 	comesBack := false
 	for k, l := range s.lanes {
 		if l.unheard && l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked) { // no request asks for it any more

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
@@ -82,6 +83,16 @@ type tally struct {
 }
 
 func newTally() *tally { return &tally{asked: map[string]int{}, limits: map[string]time.Duration{}} }
+
+// limit returns for how long what was asked last might take; 0 = it was not asked since the last time.
+func (t *tally) limit(what string) time.Duration {
+	synctest.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	limit := t.limits[what]
+	delete(t.limits, what)
+	return limit
+}
 
 func (t *tally) around(ctx context.Context, what string, call func() error) error {
 	deadline, _ := ctx.Deadline()

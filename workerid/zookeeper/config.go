@@ -11,8 +11,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "zookeeper", Port: endpoint.ZooKeeperPort, Beside: "zookeeper"},
-	Driver: func(s cas.Settings, t cas.Target, _ time.Duration, _ bool) cas.Driver { return newDriver(s, t) }}
+var stores = cas.Kind{
+	Protocol: cas.Protocol{Scheme: "zookeeper", Port: endpoint.ZooKeeperPort, Beside: "zookeeper"},
+	Driver:   func(s cas.Settings, t cas.Target, _ time.Duration, _ bool) cas.Driver { return newDriver(s, t) },
+	Reading:  60, // a pool of 4,096 worker ids takes as many answers
+}
 
 // Config holds the settings of a store. Its URL is
 //

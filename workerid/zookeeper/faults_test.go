@@ -138,6 +138,17 @@ func TestWrongClockWhileRunning(t *testing.T) {
 	}
 }
 
+// Reading all records takes longer than a call may: a newcomer gets a worker id all the same.
+func TestANewcomerReadsSlowly(t *testing.T) {
+	w := common(t, storefaults.Long, 400)
+	slow := w.Proxy(0)
+	slow.Rewrite(func(answers []byte) []byte { // some 60,000 bytes at 20 KB a second
+		time.Sleep(time.Duration(len(answers)) * time.Second / 20_000)
+		return answers
+	})
+	w.Until("it serves", w.Start(slow.Addr()).Serves)
+}
+
 func TestFaultsAreInTheDocumentation(t *testing.T) {
 	storefaults.Documented(t, "faults_test.go", "wire_test.go")
 }

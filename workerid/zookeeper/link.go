@@ -159,7 +159,7 @@ func call[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, 
 			return o.v, o.err
 		default:
 		}
-		return none, fmt.Errorf("no answer from %s yet: %w", l.server, ctx.Err())
+		return none, fmt.Errorf("no answer from %s yet: %w", l.server, context.Cause(ctx))
 	}
 }
 

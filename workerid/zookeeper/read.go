@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,16 +19,22 @@ import (
 // atOnce is how many reads are under way at the same time.
 const atOnce = 64
 
-// read reads keys. What is absent is noted as such.
+// read reads keys, for as long as answers come and ctx lasts. What is absent is noted as such.
 func (d *driver) read(ctx context.Context, l *link, keys []string) (map[string]node, error) {
 	if len(keys) == 0 {
 		return map[string]node{}, nil
 	}
-	found, err := call(ctx, l, func(c *zk.Conn) (map[string]node, error) {
+	answering, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	silence := time.AfterFunc(patience, func() { giveUp(context.DeadlineExceeded) })
+	defer silence.Stop()
+	ended := func() error { return cmp.Or(ctx.Err(), answering.Err()) }
+	return call(answering, l, func(c *zk.Conn) (map[string]node, error) {
 		var mu sync.Mutex
 		found, size, failure := map[string]node{}, 0, error(nil)
 		one := func(key string) {
 			data, stat, err := c.Get(key)
+			silence.Reset(patience)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -46,7 +53,7 @@ func (d *driver) read(ctx context.Context, l *link, keys []string) (map[string]n
 		wrong := func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return failure != nil || ctx.Err() != nil
+			return failure != nil || ended() != nil
 		}
 		var readers sync.WaitGroup
 		places := make(chan struct{}, atOnce)
@@ -62,11 +69,10 @@ func (d *driver) read(ctx context.Context, l *link, keys []string) (map[string]n
 		}
 		readers.Wait()
 		if failure == nil {
-			failure = ctx.Err()
+			failure = ended()
 		}
 		return found, failure
 	})
-	return found, err
 }
 
 // readTwice reads keys before and after something else is read, until they have not changed meanwhile. So all of

@@ -293,6 +293,19 @@ func TestAServerThatAcceptsButDoesNotAnswer(t *testing.T) {
 		t.Errorf("the second server was not tried: %v", err)
 	}
 
+	p.Refuse(false)
+	c = at(t, fmt.Sprintf(url, p.Addr()))
+	c.next = 0
+	c.connect()
+	p.Answers(redistest.Hold)
+	ctx, cancel := within(time.Minute)
+	defer cancel()
+	if _, err := c.read(ctx, c.link, []string{"/silent"}); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("reading from a server that does not answer: %v, %v", err, ctx.Err())
+	}
+	p.Answers(redistest.Pass)
+	p.Refuse(true)
+
 	// while all refuse, they are not asked more often than three times a second
 	c = at(t, "zookeeper://"+p.Addr())
 	began := time.Now()
