@@ -88,9 +88,11 @@ type poolWire struct {
 	c      *poolClient
 	client memcas.Client
 	yield  func(struct{}) bool
-	faults wireFaults // of mutants
-	name   string     // the first connection, for one of them
-	coming int        // answers that the server has sent
+	Faulty                   // of mutants
+	name   string            // the first connection, for one of them
+	done   func(pool.Change) // a commit was acknowledged, for another one,
+	read   func(pool.View)   // which changes what was read
+	coming int               // answers that the server has sent
 }
 
 func (p *casPool) client(d *daemon) client {
@@ -114,13 +116,12 @@ func (p *casPool) stop() {
 
 // connect gives the session its driver and rules.
 func (c *poolClient) connect(m memcas.Client) {
-	c.wire = &poolWire{c: c, client: m}
-	c.session.Driver = c.wire
-	c.resume, c.stop = iter.Pull(c.work)
-	c.session.Rules = poolRules
-	if mutate := poolMutants[c.p.w.Mutant]; mutate != nil {
-		mutate(c, poolRules)
+	c.wire = &poolWire{c: c, client: m, Faulty: FaultyOf(c.p.w.Mutant, poolRules)}
+	if c.wire.client.Stale = c.wire.Stale; c.wire.blind {
+		c.wire.beBlind()
 	}
+	c.session.Driver, c.session.Rules = c.wire, c.wire.Rules
+	c.resume, c.stop = iter.Pull(c.work)
 	c.session.Now = func() pool.Moment {
 		return pool.Moment{Boot: time.Duration(c.p.w.now) * time.Millisecond, ID: c.d.clock(), Wall: c.d.clock()}
 	}
@@ -231,8 +232,8 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 // Connect asks the server, as a client library notices that a connection broke.
 func (x *poolWire) Connect(context.Context) (string, error) {
 	s := x.c.p.server
-	if x.faults.oneName != nil {
-		return x.faults.oneName()
+	if x.OneName {
+		return x.renamed()
 	}
 	if x.client.Conn != "" && s.Alive(x.client.Conn) {
 		return x.client.Conn, nil
@@ -246,8 +247,8 @@ func (x *poolWire) Connect(context.Context) (string, error) {
 
 func (x *poolWire) Load(_ context.Context, conn string) (pool.View, error) {
 	v, err := ask(x, func() (pool.View, error) { return x.c.p.server.Load(&x.client, conn) })
-	if x.faults.load != nil && err == nil {
-		x.faults.load(v)
+	if x.read != nil && err == nil {
+		x.read(v)
 	}
 	return v, err
 }
@@ -260,10 +261,10 @@ func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.A
 	}
 	w := x.c.p.w
 	a, err := ask(x, func() (cas.Answer, error) {
-		if x.faults.commit != nil {
-			sent = x.faults.commit(ch)
+		if x.Faulty.Commit != nil {
+			sent = x.Faulty.Commit(x.c.p.server, ch)
 		}
-		if x.faults.anyConn { // a library that connects again by itself
+		if x.AnyConn { // a library that connects again by itself
 			if !x.c.p.server.Alive(x.client.Conn) {
 				x.client.Conn = x.c.p.server.Dial()
 			}
@@ -271,8 +272,8 @@ func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.A
 		}
 		return x.c.p.server.Commit(&x.client, conn, sent)
 	})
-	if x.faults.done != nil && err == nil && a.Done {
-		x.faults.done(ch)
+	if x.done != nil && err == nil && a.Done {
+		x.done(ch)
 	}
 	if w.Store == PoolRestores && err == nil && a.Done && x.c.p.heirs {
 		w.after(4*usual, func() { x.c.p.forgetHeir(x.c.d, ch) }) // when the daemon has its answer

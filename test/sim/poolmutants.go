@@ -5,17 +5,28 @@ import (
 	"slices"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
-// wireFaults are what mutants do in the driver.
-type wireFaults struct {
-	commit  func(pool.Change) pool.Change // what arrives at the server instead
-	done    func(pool.Change)             // a commit was acknowledged
-	load    func(pool.View)               // changes what was read
-	anyConn bool                          // writes go over whichever connection there is
-	oneName func() (string, error)        // connections have one name
+// A Faulty is what a mutant does, in this world or in another one.
+type Faulty struct {
+	Rules   cas.Rules
+	Commit  func(s *memcas.Server, ch pool.Change) pool.Change // what arrives at the server instead; nil = the same
+	AnyConn bool                                               // a write goes over whichever connection there is
+	OneName bool                                               // connections have one name
+	Stale   bool                                               // versions are compared, of whichever connection
+	blind   bool                                               // the first reading after a time is not judged
+}
+
+// FaultyOf returns what a mutant does.
+func FaultyOf(m Mutant, r pool.Rules) Faulty {
+	f := Faulty{Rules: r}
+	if mutate := poolMutants[m]; mutate != nil {
+		mutate(&f)
+	}
+	return f
 }
 
 // These lose nothing but leases.
@@ -27,10 +38,10 @@ const (
 )
 
 // poolMutants replace one rule each. The product has no hooks for them.
-var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
-	"presence is the fence": commits(func(c *poolClient, ch pool.Change) pool.Change {
+var poolMutants = map[Mutant]func(*Faulty){
+	"presence is the fence": commits(func(s *memcas.Server, ch pool.Change) pool.Change {
 		for w, text := range ch.Set {
-			p, err := pool.ParsePresence(c.p.server.Present(w))
+			p, err := pool.ParsePresence(s.Present(w))
 			if rec, _ := pool.ParseRecord(text); err == nil && p.Owner != rec.Owner {
 				return ch
 			}
@@ -38,41 +49,39 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 		ch.If, ch.IfMeta = nil, ""
 		return ch
 	}),
-	"a successor starts at the present if the session is gone": with[startsNow](),
-	"meta is not compared when a worker id is acquired": commits(func(_ *poolClient, ch pool.Change) pool.Change {
+	"a successor starts at the present if the session is gone": with[startsNow],
+	"meta is not compared when a worker id is acquired": commits(func(_ *memcas.Server, ch pool.Change) pool.Change {
 		return withoutMeta(ch, true)
 	}),
-	Unaware: commits(func(_ *poolClient, ch pool.Change) pool.Change { return withoutMeta(ch, false) }),
-	"the record is not compared": commits(func(_ *poolClient, ch pool.Change) pool.Change {
+	Unaware: commits(func(_ *memcas.Server, ch pool.Change) pool.Change { return withoutMeta(ch, false) }),
+	"the record is not compared": commits(func(_ *memcas.Server, ch pool.Change) pool.Change {
 		ch.If = nil
 		return ch
 	}),
-	"newcomers do not watch": with[hasty](),
-	"returners do not watch": with[alwaysFresh](),
-	Thief:                    with[moved](),
-	"the watch goes over two connections": func(c *poolClient, _ pool.Rules) {
-		c.wire.faults.anyConn = true
-		c.wire.faults.oneName = c.wire.renamed
-	},
-	"the first reading is not judged":                     func(c *poolClient, _ pool.Rules) { c.wire.blind() },
-	"an epoch that only the watch saw is taken for known": with[anyEpoch](),
-	"a window starts at the mark + 1":                     with[closer](),
-	"a reservation has ticks":                             with[fullReservation](),
-	"the floor does not cover the own window":             with[notOwn](),
-	"the floor does not cover a lease":                    with[onlyOwn](),
-	"a draining lane does not look after the floor":       with[careless](),
-	"a holder that was rolled back goes on":               with[reclaims](),
-	Deaf:                                                  with[deaf](),
-	"the mark is lowered":                                 with[lowers](),
-	"the watch is half a heartbeat": func(c *poolClient, r pool.Rules) {
+	"newcomers do not watch":              with[hasty],
+	"returners do not watch":              with[alwaysFresh],
+	Thief:                                 with[moved],
+	"the watch goes over two connections": func(f *Faulty) { f.AnyConn, f.OneName = true, true },
+	"the first reading is not judged":     func(f *Faulty) { f.blind = true },
+	"an epoch that only the watch saw is taken for known": with[anyEpoch],
+	"a window starts at the mark + 1":                     with[closer],
+	"a reservation has ticks":                             with[fullReservation],
+	"the floor does not cover the own window":             with[notOwn],
+	"the floor does not cover a lease":                    with[onlyOwn],
+	"a draining lane does not look after the floor":       with[careless],
+	"a holder that was rolled back goes on":               with[reclaims],
+	Deaf:                                                  with[deaf],
+	"the mark is lowered":                                 with[lowers],
+	"the watch is half a heartbeat": func(f *Faulty) {
+		r := f.Rules.(pool.Rules)
 		r.W = heartbeat / 2 * time.Millisecond
-		c.session.Rules = r
+		f.Rules = r
 	},
-	"an older request id is taken for a clone's":      with[forgetful](),
-	"versions survive a reconnection":                 func(c *poolClient, _ pool.Rules) { c.wire.client.Stale = true },
-	"any raised floor is taken for a new one":         with[content](),
-	"W counts from the answer":                        with[lateW](),
-	"a write goes over whichever connection there is": func(c *poolClient, _ pool.Rules) { c.wire.faults.anyConn = true },
+	"an older request id is taken for a clone's":      with[forgetful],
+	"versions survive a reconnection":                 func(f *Faulty) { f.Stale = true },
+	"any raised floor is taken for a new one":         with[content],
+	"W counts from the answer":                        with[lateW],
+	"a write goes over whichever connection there is": func(f *Faulty) { f.AnyConn = true },
 }
 
 // PoolMutants is all of them.
@@ -82,15 +91,13 @@ func PoolMutants() []Mutant { return slices.Sorted(maps.Keys(poolMutants)) }
 func with[T interface {
 	~struct{ pool.Rules }
 	cas.Rules
-}]() func(*poolClient, pool.Rules) {
-	return func(c *poolClient, r pool.Rules) { c.session.Rules = T(struct{ pool.Rules }{r}) }
+}](f *Faulty) {
+	f.Rules = T(struct{ pool.Rules }{f.Rules.(pool.Rules)})
 }
 
 // commits changes what arrives at the server.
-func commits(f func(*poolClient, pool.Change) pool.Change) func(*poolClient, pool.Rules) {
-	return func(c *poolClient, _ pool.Rules) {
-		c.wire.faults.commit = func(ch pool.Change) pool.Change { return f(c, ch) }
-	}
+func commits(change func(*memcas.Server, pool.Change) pool.Change) func(*Faulty) {
+	return func(f *Faulty) { f.Commit = change }
 }
 
 // withoutMeta drops the comparison of meta from acquisitions, or from extensions.
@@ -121,15 +128,15 @@ func (x *poolWire) renamed() (string, error) {
 	return x.name, nil
 }
 
-// blind shows the first reading after a while without commits as if all own records were as they were
+// beBlind shows the first reading after a while without commits as if all own records were as they were
 // left.
-func (x *poolWire) blind() {
+func (x *poolWire) beBlind() {
 	left, looked, at := map[uint64]string{}, false, int64(0)
-	x.faults.done = func(ch pool.Change) {
+	x.done = func(ch pool.Change) {
 		maps.Copy(left, ch.Set)
 		looked, at = false, x.c.p.w.now
 	}
-	x.faults.load = func(v pool.View) {
+	x.read = func(v pool.View) {
 		if !looked && x.c.p.w.now-at > watch {
 			maps.Copy(v.Records, left)
 			looked = true
