@@ -134,6 +134,9 @@ func (c *Client) Close() error {
 		c.end(b, ErrClosed)
 	}
 	c.queue = nil
+	if s := c.main.stock; s != nil {
+		s.close()
+	}
 	c.mu.Unlock()
 	c.work.Wait()
 	return nil

@@ -37,6 +37,7 @@ type stock struct {
 	taken   int     // ids since the last refill was asked for
 	during  int     // ids taken from the stock while the last answer was under way
 	since   int64   // when that was
+	closed  bool    // it stays empty
 }
 
 // An aged run was asked for at a moment.
@@ -218,12 +219,19 @@ func (s *stock) add(b *batch) {
 	s.many = s.callers >= max(crowding*s.c.config.Prefetch, leastCrowd)
 	skip := s.wanted
 	for _, r := range b.runs {
-		if skip < r.n {
+		if skip < r.n && !s.closed {
 			s.runs = append(s.runs, aged{run{r.at(skip), r.stride, r.n - skip}, b.sent})
 			s.have += r.n - skip
 		}
 		skip = max(0, skip-r.n)
 	}
+}
+
+// close empties the stock for good. Client.mu is held.
+func (s *stock) close() {
+	s.mu.Lock()
+	s.runs, s.have, s.closed = nil, 0, true
+	s.mu.Unlock()
 }
 
 // failed notes that an answer brought nothing. Client.mu is held.

@@ -174,6 +174,27 @@ func TestRefillAtHalf(t *testing.T) {
 	})
 }
 
+// TestStockIsDroppedAtClose: of what was in stock, and of an answer that comes while the client closes.
+func TestStockIsDroppedAtClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("a:1", server.serve())
+		c := n.newClient(t, Config{Prefetch: 100}, "a:1")
+		closed := func(what string) {
+			t.Helper()
+			if id, err := c.ID(t.Context()); id != 0 || !errors.Is(err, ErrClosed) {
+				t.Errorf("%s: id %d, %v", what, id, err)
+			}
+		}
+		fill(t, c)
+		c.Close()
+		closed("with a stock")
+		c.main.stock.add(&batch{server: c.main.stock.server, n: 5, runs: []run{{first: 1, stride: 1, n: 5}}})
+		closed("after another answer")
+	})
+}
+
 // TestStockIsDroppedAtFailOver: when another server answers, the ids of the first are dropped; as long
 // as the first one answers, it is the only one that is asked.
 func TestStockIsDroppedAtFailOver(t *testing.T) {
