@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // startAdmin starts a daemon with an admin port, for ann, whose password is "secret". It returns the port's
@@ -17,9 +19,7 @@ func startAdmin(t *testing.T, args ...string) (address, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	password, file := filepath.Join(dir, "password"), filepath.Join(dir, "users")
-	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, password, "secret\n")
 	if out, err := exec.Command(binary, "user", "add", "ann", "*=get,admin", "-auth-file", file, "-password-file",
 		password).CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // configured parses the flags and variables beside a -config file with this text.
 func configured(t *testing.T, text string, env variables, args ...string) (*parsed, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "conf")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	path := tempfile.Write(t, "conf", text)
 	p, _, err := parse(settings, append([]string{"-config", path}, args...), env, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +44,7 @@ func FuzzConfigFile(f *testing.F) {
 	f.Add("worker-id 7\n# x\ngenerator a uuid7\ngenerator = b ulid\n=\nport\n")
 	path := filepath.Join(f.TempDir(), "conf")
 	f.Fuzz(func(t *testing.T, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, path, text)
 		values, problems := readConfig(path)
 		lines := 0
 		for _, v := range values {

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
 )
 
@@ -142,10 +142,7 @@ func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 	overCoordinators(t, func(t *testing.T, s *coordinator) {
 		const password = "hush-7f3a"
 		s.user("katsubushi", password)
-		file := filepath.Join(t.TempDir(), "password")
-		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := tempfile.Write(t, "password", password+"\n")
 		url := s.scheme + "://katsubushi@" + s.addr + "?ns=secret"
 		pool := poolOf{append([]string{"-store", url, "-store-password-file", file}, shortPool...)}
 		told := map[string]string{}
@@ -164,9 +161,7 @@ func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 		}
 		command(slices.Concat([]string{"run"}, pool.flags, []string{"-log-level", "debug", "--", "true"})...)
 		command(slices.Concat([]string{"lease", "list"}, pool.flags)...)
-		if err := os.WriteFile(file, []byte(password+"-old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, file, password+"-old")
 		code, stdout, stderr := pool.lease("list")
 		if told["refused"] = stdout + stderr; code != exitFailure {
 			t.Errorf("lease list with a wrong password: exit code %d: %s%s", code, stdout, stderr)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // launchLimited starts a daemon that may have so many descriptors.
@@ -32,9 +34,7 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 		for i := range declared {
 			fmt.Fprintf(&text, "s%d sequence\n", i)
 		}
-		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, file, text.String())
 		p := launchLimited(t, files, args...)
 		p.WaitListening(t)
 		limit := files - otherFiles - (files-otherFiles-fewConnections)/4

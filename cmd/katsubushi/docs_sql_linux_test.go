@@ -2,13 +2,13 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // The set-up lines of the databases suffice for commands and for a daemon. The SQL of another page makes ids that
@@ -18,10 +18,7 @@ func TestSetUpOfTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("change me\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := tempfile.Write(t, "password", "change me\n")
 	for tag, c := range map[string]struct {
 		start func(testing.TB, ...string) *sqltest.Server
 		url   string

@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestTheFleetIsPrinted compares the table, and what a daemon answers, with a file.
@@ -82,15 +81,9 @@ func (p *process) awaitFleet(t *testing.T, want map[string]string) (members map[
 // speak TLS, and one that was stopped no more.
 func TestProcessFleet(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	users, password, cert := filepath.Join(dir, "users"), filepath.Join(dir, "password"), filepath.Join(dir, "cert")
-	_, err := selfsigned.Write(cert, cert+".key", 1)
-	if err := errors.Join(err, os.WriteFile(users, []byte("ann:secret\n"), 0o600),
-		os.WriteFile(password, []byte("secret"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	login := []string{"-auth-file", users, "-tls-cert", cert, "-tls-key", cert + ".key",
-		"-forward-user=ann", "-forward-password-file", password, "-forward-ca", cert}
+	cert, key, _ := selfsigned.Files(t)
+	login := []string{"-auth-file", tempfile.Write(t, "users", "ann:secret\n"), "-tls-cert", cert, "-tls-key", key,
+		"-forward-user=ann", "-forward-password-file", tempfile.Write(t, "password", "secret"), "-forward-ca", cert}
 	for name, url := range map[string]func(t *testing.T) string{
 		"etcd":  func(t *testing.T) string { return etcdtest.URL(t, etcdtest.Start(t)) },
 		"Redis": func(t *testing.T) string { return redistest.Start(t).URL() },

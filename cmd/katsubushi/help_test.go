@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // output runs a subcommand that must succeed.
@@ -92,9 +92,7 @@ func TestTheManualPage(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
 	for _, shell := range names(shells()) {
-		if err := os.WriteFile(filepath.Join(dir, shell), []byte(output(t, "completion", shell)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, filepath.Join(dir, shell), output(t, "completion", shell))
 	}
 	var layouts []string
 	for _, l := range generator.Layouts() {

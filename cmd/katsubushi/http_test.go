@@ -6,14 +6,13 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // checkHealth runs healthcheck.
@@ -44,15 +43,9 @@ func checkHealthIn(t *testing.T, env variables, want int, args ...string) {
 // TestProcessHealthcheckWhereItListens: on either loopback address, on others, through TLS, also at
 // the limit of connections.
 func TestProcessHealthcheckWhereItListens(t *testing.T) {
-	cert := filepath.Join(t.TempDir(), "cert")
-	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
-		t.Fatal(err)
-	}
-	encrypted := []string{"-tls-cert", cert, "-tls-key", cert + ".key", "-engine", "net"}
-	users := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(users, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cert, key, _ := selfsigned.Files(t)
+	encrypted := []string{"-tls-cert", cert, "-tls-key", key, "-engine", "net"}
+	users := tempfile.Write(t, "users", "ann:secret\n")
 	for _, c := range []struct {
 		name string
 		bind string   // the daemon's

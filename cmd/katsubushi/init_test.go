@@ -13,6 +13,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/setup"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // initialized runs init in a directory, without a terminal.
@@ -60,13 +61,8 @@ var impossible = regexp.MustCompile(`several daemons need one place|That is the 
 func TestWhatInitWritesIsAccepted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	secret, cert, key := dir+"/secret", dir+"/cert.pem", dir+"/key.pem"
-	if err := os.WriteFile(secret, []byte("hidden\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := selfsigned.Write(cert, key, 1); err != nil {
-		t.Fatal(err)
-	}
+	secret := tempfile.Write(t, "secret", "hidden\n")
+	cert, key, _ := selfsigned.Files(t)
 	files := strings.NewReplacer("SECRET", secret, "CERT", cert, "KEY", key)
 	var refused, accepted int
 	var dropIns []string

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // docsSQL returns the SQL of the docs that has a tag.
@@ -50,10 +50,7 @@ func TestProcessLeaf(t *testing.T) {
 	long := strings.Repeat("x", 128)
 	server.Do(t, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('items', 1, 1000), ('"+long+
 		"', 1, 1000), ('broken', -5, 1000)")
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("change me\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	password := tempfile.Write(t, "password", "change me\n")
 	root, own := "mysql://root@/test?layout=leaf&socket="+server.Socket,
 		"mysql://katsubushi@/test?layout=leaf&socket="+server.Socket
 
@@ -146,10 +143,7 @@ func moves(t *testing.T, server *sqltest.Server, from string, want map[string]ui
 	if len(lines) != len(want) {
 		t.Fatal(lines)
 	}
-	file := filepath.Join(t.TempDir(), "generators")
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := tempfile.Write(t, "generators", strings.Join(lines, "\n")+"\n")
 	dir := t.TempDir()
 	p := start(t, "-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk", "-generators", file)
 	c := countFrom(t, p)

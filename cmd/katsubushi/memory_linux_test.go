@@ -10,13 +10,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // availableEngines are the engines that run here.
@@ -200,10 +201,7 @@ func TestProcessSizeFigures(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&lines, format+"\n", i)
 		}
-		file := filepath.Join(t.TempDir(), "names")
-		if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := tempfile.Write(t, "names", lines.String())
 		p = start(t, "-worker-id", "1", "-names", file, "-http-port", web, "-state-dir", t.TempDir())
 		return p, calm(p.Process.Pid)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestProcessAReloadThatHangsDoesNotKeepItFromStopping: nor does a start. Files of secrets may be pipes, or on a
@@ -26,9 +28,7 @@ func TestProcessAReloadThatHangsDoesNotKeepItFromStopping(t *testing.T) {
 	}
 	writer.Close()
 	p := launch(t, "-worker-id", "1", "-auth-file", file)
-	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, file, "ann:secret\n")
 	p.WaitListening(t)
 	p.Process.Signal(syscall.SIGHUP)
 	p.Process.Signal(syscall.SIGHUP)
@@ -59,9 +59,7 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "names")
 	reload := func(text, message string) map[string]any {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, file, text)
 		if p.Addr() == "" {
 			p = start(t, append(args, "-generators", file)...)
 		} else {

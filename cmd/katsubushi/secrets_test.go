@@ -6,27 +6,17 @@ import (
 	"crypto/x509"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 func TestProcessTLS(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	renew := func(serial int64) *x509.CertPool {
-		roots, err := selfsigned.Write(cert, key, serial)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return roots
-	}
-	roots := renew(1)
+	cert, key, roots := selfsigned.Files(t)
 	engine := "auto"
 	if runtime.GOOS == "linux" {
 		engine = "epoll" // which has no port to serve: the only one is encrypted
@@ -76,7 +66,9 @@ func TestProcessTLS(t *testing.T) {
 	checkHealth(t, exitOK, "-ready", "-bind", "127.0.0.1", "-port", port, "-tls-cert", cert, "-tls-key", key,
 		"-tls-client-ca", cert)
 
-	roots = renew(2)
+	if roots, err = selfsigned.Write(cert, key, 2); err != nil {
+		t.Fatal(err)
+	}
 	if own, err = tls.LoadX509KeyPair(cert, key); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +77,7 @@ func TestProcessTLS(t *testing.T) {
 	if n := serial(roots); n != 2 {
 		t.Errorf("certificate %d after the reload", n)
 	}
-	if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, cert, "nonsense")
 	p.Process.Signal(syscall.SIGHUP)
 	await(t, "the bad certificate is reported", func() bool {
 		return p.Entry("not reloaded, the old one stays in force") != nil

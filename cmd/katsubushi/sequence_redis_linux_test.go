@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,6 +8,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // A sequence in Redis, from an empty namespace to a wiped server: only an operator makes its record, and
@@ -20,10 +19,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	s.Do("ACL", "SETUSER", "counting", "on", ">hush", "~shop:*", "+evalsha", "+eval", "+info", "+time", "+wait", "+hget",
 		"+hset", "+hsetnx", "+hmget", "+hgetall",
 		"+client|id", "+hello", "+select", "+config|get")
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("hush\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	password := tempfile.Write(t, "password", "hush\n")
 	flags := []string{"-counters", "redis://counting@" + s.Addr() + "/0?ns=shop", "-counters-password-file", password}
 	generator := func(want int, contains string, args ...string) {
 		t.Helper()

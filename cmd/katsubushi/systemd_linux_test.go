@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // A manager stands for systemd, and notes what it is told.
@@ -82,10 +84,7 @@ func (m *manager) count() int {
 func TestProcessTellsSystemd(t *testing.T) {
 	t.Parallel()
 	m, sock := newManager(t), filepath.Join(t.TempDir(), "ids")
-	names := filepath.Join(t.TempDir(), "names")
-	if err := os.WriteFile(names, []byte("sessions uuid7\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	names := tempfile.Write(t, "names", "sessions uuid7\n")
 	p := m.start(t, []string{"WATCHDOG_USEC=600000"}, "-worker-id", "77", "-sock", sock, "-generators", names)
 	ready := m.await(t, 0, "READY=1")
 	c, err := net.Dial("unix", sock) // its log may come later
@@ -95,9 +94,7 @@ func TestProcessTellsSystemd(t *testing.T) {
 	defer c.Close()
 	m.await(t, ready, "STATUS=serving, worker id 77")
 	m.await(t, ready, "WATCHDOG=1")
-	if err := os.WriteFile(names, []byte("sessions uuid7\ntokens uuid7\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, names, "sessions uuid7\ntokens uuid7\n")
 	p.Process.Signal(syscall.SIGHUP)
 	reloading := m.await(t, ready+1, "RELOADING=1")
 	if m.index(reloading, "MONOTONIC_USEC=") != reloading {

@@ -17,6 +17,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // A transcript is commands of a file in testdata/transcripts. What is not indented is what is said to the program:
@@ -108,9 +109,7 @@ func (s transcript) makeFiles(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"open": "hush", "password": "hush\n", "empty": ""} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, filepath.Join(s.dir, name), text)
 	}
 	if err := os.Chmod(filepath.Join(s.dir, "open"), 0o644); err != nil {
 		t.Fatal(err)

@@ -15,12 +15,8 @@ import (
 // socket here, go on, and the socket's file stays.
 func TestProcessUpgradeEncrypted(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-	if _, err := selfsigned.Write(cert, key, 1); err != nil {
-		t.Fatal(err)
-	}
-	sock := filepath.Join(dir, "s")
+	cert, key, _ := selfsigned.Files(t)
+	sock := filepath.Join(t.TempDir(), "s")
 	u := startUpgradable(t,
 		append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key",
 			key)...)

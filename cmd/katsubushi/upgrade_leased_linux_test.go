@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestProcessUpgradeLeased: the new process leases a worker id of its own; without a free one the old process
@@ -26,9 +26,7 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	poolOf{pool}.init(t)
 	names := filepath.Join(t.TempDir(), "names")
 	declare := func(lines string) {
-		if err := os.WriteFile(names, []byte(lines), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, names, lines)
 	}
 	declare("early uuid4\n")
 	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s", "-names", names)...)

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // An upgradable is a daemon whose program is a link, to be replaced.
@@ -105,9 +106,7 @@ func (u *upgradable) pretend(t *testing.T, mode string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(u.program+".mode", []byte(mode), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, u.program+".mode", mode)
 	u.install(t, self)
 }
 

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // floodVar makes this program the attackers: "ADDRESS NUMBER".
@@ -136,9 +138,7 @@ func TestProcessFailedLoginsForEver(t *testing.T) {
 		attackers, phase = 500, 20*time.Second
 	}
 	file := t.TempDir() + "/users"
-	if err := os.WriteFile(file, []byte("good:plain\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, file, "good:plain\n")
 	runUser(t, "secret\n", "add", "ann", "*=get", "-auth-file", file)
 	p := start(t, "-worker-id", "1", "-auth-file", file)
 	measure := func(what string) (p99 time.Duration) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/users"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // user runs `katsubushi user` with this on its standard input.
@@ -42,9 +43,7 @@ func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, secret := filepath.Join(dir, "users"), filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("from a file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, secret, "from a file\n")
 	run := func(stdin, args string) string {
 		t.Helper()
 		return runUser(t, stdin, append(strings.Fields(args), "-auth-file", file)...)

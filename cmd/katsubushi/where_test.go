@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/control"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // parsedBy returns the settings of a command of a user whose home is /root.
@@ -90,9 +91,7 @@ func TestStateDirOfTheUnit(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, path, text)
 		return path
 	}
 	ours, none := "../../deploy/katsubushi.service", filepath.Join(dir, "none")

@@ -12,7 +12,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // patience is how long a test waits for what must happen.
@@ -462,15 +462,8 @@ func relay(t *testing.T, address string) *listener {
 // A login, and encryption with certificates on both sides.
 func TestLoginAndTLS(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	cert, key, users := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "users")
-	pool, err := selfsigned.Write(cert, key, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(users, []byte("fleet:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cert, key, pool := selfsigned.Files(t)
+	users := tempfile.Write(t, "users", "fleet:secret\n")
 	address := start(t, func(c *daemon.Config) {
 		c.TLSCert, c.TLSKey, c.TLSClientCA, c.AuthFile = cert, key, cert, users
 	})

@@ -2,8 +2,6 @@ package front
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // shown returns a line for each figure: both names, whether it only grows, and the value.
@@ -115,15 +114,9 @@ func TestCountsOfAllLoops(t *testing.T) {
 
 // TestFiguresOfLoginsAndTheCertificate: only where there are some.
 func TestFiguresOfLoginsAndTheCertificate(t *testing.T) {
-	dir := t.TempDir()
-	cert, auth := filepath.Join(dir, "cert"), filepath.Join(dir, "auth")
-	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(auth, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey, c.AuthFile = cert, cert+".key", auth })
+	cert, key, _ := selfsigned.Files(t)
+	auth := tempfile.Write(t, "auth", "ann:secret\n")
+	w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey, c.AuthFile = cert, key, auth })
 	defer w.End()
 	w.logins.busy.Store(7)
 	want := "login_comparisons login_comparisons_total 0\nlogins_waiting logins_waiting 0\nlogins_busy logins_busy_total 7"

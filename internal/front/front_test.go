@@ -178,14 +178,10 @@ func TestLimitsReachTheEngine(t *testing.T) {
 // the port's own address.
 func TestPortsBesideASocket(t *testing.T) {
 	dir := t.TempDir()
-	cert := filepath.Join(dir, "cert")
-	pool, err := selfsigned.Write(cert, cert+".key", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert, key, pool := selfsigned.Files(t)
 	w := newFront(t, func(c *Config, _ *Given) {
 		c.Sock, c.SockMode, c.RedisPort = filepath.Join(dir, "s"), 0o700, redistest.FreePort(t)
-		c.TLSCert, c.TLSKey, c.Engine = cert, cert+".key", "auto"
+		c.TLSCert, c.TLSKey, c.Engine = cert, key, "auto"
 	})
 	says(t, dial(t, "unix", serve(t, w)), "get id\r\n", "VALUE id 0 ")
 	redis := fmt.Sprint("127.0.0.1:", w.c.RedisPort)
@@ -213,11 +209,7 @@ func TestPortsBesideASocket(t *testing.T) {
 
 // TestWhoUsesTheCertificate: the socket alone does not; all ports with TLS need the engine that encrypts.
 func TestWhoUsesTheCertificate(t *testing.T) {
-	dir := t.TempDir()
-	cert := filepath.Join(dir, "cert")
-	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
-		t.Fatal(err)
-	}
+	cert, key, _ := selfsigned.Files(t)
 	for _, c := range []struct {
 		sock                           bool
 		beside                         bool
@@ -229,9 +221,9 @@ func TestWhoUsesTheCertificate(t *testing.T) {
 		{true, true, false, true, false, "the certificate expires soon"},
 	} {
 		w := newFront(t, func(config *Config, g *Given) {
-			config.TLSCert, config.TLSKey, config.Engine, g.Certified = cert, cert+".key", "auto", c.beside
+			config.TLSCert, config.TLSKey, config.Engine, g.Certified = cert, key, "auto", c.beside
 			if c.sock {
-				config.Sock, config.SockMode = filepath.Join(dir, "s"), 0o700
+				config.Sock, config.SockMode = filepath.Join(t.TempDir(), "s"), 0o700
 			}
 		})
 		portable := w.Engine() == "net" && len(enginesHere()) > 1
@@ -245,12 +237,9 @@ func TestWhoUsesTheCertificate(t *testing.T) {
 
 // TestTheCertificateIsLookedAt: one that clients refuse, or will soon, is warned of; at a reload too.
 func TestTheCertificateIsLookedAt(t *testing.T) {
-	cert := filepath.Join(t.TempDir(), "cert")
-	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
-		t.Fatal(err)
-	}
+	cert, key, _ := selfsigned.Files(t)
 	synctest.Test(t, func(t *testing.T) { // which begins in the year 2000
-		w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey = cert, cert+".key" })
+		w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey = cert, key })
 		from, until := w.TLS.Valid()
 		told := 0
 		report := func(what string, err error) {
@@ -279,7 +268,7 @@ func TestTheCertificateIsLookedAt(t *testing.T) {
 		}
 		w.End()
 	})
-	w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey = cert, cert+".key" })
+	w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey = cert, key })
 	os.Remove(cert)
 	var failed error
 	before := len(w.log.String())

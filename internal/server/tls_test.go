@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/tls"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +13,8 @@ import (
 // TestTLS12HasNoCBC: of each cipher suite of TLS 1.2 alone, a client is served only if the suite authenticates
 // what it encrypts.
 func TestTLS12HasNoCBC(t *testing.T) {
-	cert := filepath.Join(t.TempDir(), "cert")
-	roots, err := selfsigned.Write(cert, cert+".key", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := NewTLS(cert, cert+".key", "")
+	cert, key, roots := selfsigned.Files(t)
+	server, err := NewTLS(cert, key, "")
 	if err != nil {
 		t.Fatal(err)
 	}

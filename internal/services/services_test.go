@@ -305,14 +305,11 @@ func TestAllAreServed(t *testing.T) {
 
 // TestGRPC: with the certificate and the users of the daemon; the engine is told of busy calls.
 func TestGRPC(t *testing.T) {
-	cert := filepath.Join(t.TempDir(), "cert")
-	pool, err := selfsigned.Write(cert, cert+".key", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert, key, pool := selfsigned.Files(t)
 	w := newServices(t, func(c *Config, g *Given) {
 		c.GRPCPort, g.Login = redistest.FreePort(t), login
-		if g.GRPC.TLS, err = server.NewTLS(cert, cert+".key", ""); err != nil {
+		var err error
+		if g.GRPC.TLS, err = server.NewTLS(cert, key, ""); err != nil {
 			t.Fatal(err)
 		}
 	})

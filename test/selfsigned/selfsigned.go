@@ -11,6 +11,8 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"path/filepath"
+	"testing"
 	"time"
 )
 
@@ -45,4 +47,16 @@ func Write(certFile, keyFile string, serial int64) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
 	return pool, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
+}
+
+// Files is Write into a directory of the test's own.
+func Files(t testing.TB) (certFile, keyFile string, roots *x509.CertPool) {
+	t.Helper()
+	certFile = filepath.Join(t.TempDir(), "cert.pem")
+	keyFile = certFile + ".key"
+	roots, err := Write(certFile, keyFile, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certFile, keyFile, roots
 }

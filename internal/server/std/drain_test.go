@@ -134,17 +134,12 @@ func (h held) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 // TestFreezeLooksBeforeItHolds: an encrypted connection answers what has arrived before Freeze, however late its
 // goroutine reads it.
 func TestFreezeLooksBeforeItHolds(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-	roots, err := selfsigned.Write(cert, key, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert, key, roots := selfsigned.Files(t)
 	encrypted, err := server.NewTLS(cert, key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
