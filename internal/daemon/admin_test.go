@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/script"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // authFile writes a file of users with tokens: lines of NAME:TOKEN:RIGHTS.
@@ -28,9 +28,7 @@ func authFile(t *testing.T, lines ...string) (path string) {
 		fmt.Fprintf(&text, "%s:$token-sha256$%x:%s\n", f[0], sha256.Sum256([]byte(f[1])), f[2])
 	}
 	path = filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, path, text.String())
 	return path
 }
 

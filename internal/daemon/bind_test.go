@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // A watcher watches a log: it calls seen for each line before the caller that logged it goes on.
@@ -46,16 +44,13 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 			}
 			defer owner.Close()
 			said := 0
-			c := Config{
-				Version: "3.0.0", Front: Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 10},
-				Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi()},
-				Log: slog.New(watcher{slog.DiscardHandler, func(message string) {
-					if strings.HasPrefix(message, busyLine) {
-						said++
-						owner.Close()
-					}
-				}}),
-			}
+			c := testConfig()
+			c.Log = slog.New(watcher{slog.DiscardHandler, func(message string) {
+				if strings.HasPrefix(message, busyLine) {
+					said++
+					owner.Close()
+				}
+			}})
 			port := 0
 			if tcp, ok := owner.Addr().(*net.TCPAddr); ok {
 				port = tcp.Port

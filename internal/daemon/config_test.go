@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestValidateReadsNoFile: Validate would wait forever on a pipe that nobody writes to. Only
@@ -32,9 +33,7 @@ func TestValidateReadsNoFile(t *testing.T) {
 	if _, err := New(t.Context(), c); fields(err) != "MaxRunAhead TLSCert TLSKey AuthFile " {
 		t.Errorf("New blames %q", fields(err))
 	}
-	if err := os.WriteFile(c.AuthFile, []byte("ann:secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, c.AuthFile, "ann:secret\n")
 	if got := fields(c.ReadSecrets()); got != "TLSCert TLSKey " {
 		t.Errorf("ReadSecrets blames %q", got)
 	}

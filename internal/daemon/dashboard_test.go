@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 const dashboardFile = "../../deploy/grafana/katsubushi.json"
@@ -84,10 +86,7 @@ func parsePromQL(t *testing.T, queries []string) {
 	for i, q := range queries {
 		rules += fmt.Sprintf("  - {record: \"query:%d\", expr: %q}\n", i, values.Replace(q))
 	}
-	file := filepath.Join(t.TempDir(), "rules.yml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := tempfile.Write(t, "rules.yml", rules)
 	if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil ||
 		!strings.Contains(string(out), fmt.Sprintf("%d rules found", len(queries))) {
 		t.Errorf("%v\n%s", err, out)

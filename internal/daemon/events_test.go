@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -36,56 +35,21 @@ func (s losing) Extend(_ context.Context, held []workerid.Grant) ([]workerid.Res
 	return list, nil
 }
 
-// texts collects the messages of a log.
-type texts struct {
-	slog.Handler
-	mu   sync.Mutex
-	list []string
-}
-
-func (l *texts) Handle(_ context.Context, r slog.Record) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, r.Message)
-	return nil
-}
-
-func (*texts) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l *texts) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(strings.Join(l.list, "\n"), text)
-}
-
 // TestEventsSurviveBadClients: a lost lease stays among the events, whatever clients do; what they cause is
 // in the log, and no event.
 func TestEventsSurviveBadClients(t *testing.T) {
-	auth := filepath.Join(t.TempDir(), "auth")
-	if err := os.WriteFile(auth, []byte("katsu:bushi\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, log := testConfig(), &texts{Handler: slog.DiscardHandler}
-	address := make(chan string, 1)
-	c.Log = slog.New(listening{log, address})
-	c.AuthFile, c.MaxConnections = auth, 2
-	d, err := New(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.held("keeper").Set(reflect.ValueOf(workerid.NewKeeper(workerid.Config{
-		Store: losing{granted{d.windows.Clock.Now}, new(atomic.Bool)}, Lanes: d.windows.Issuer,
-		Requests: []workerid.Request{{Min: 5, Max: 5}},
-		Now:      d.windows.Clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
-	})))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	at := <-address
+	auth := tempfile.Write(t, "auth", "katsu:bushi\n")
+	var log childprocess.Log
+	d, at := run(t, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		c.AuthFile, c.MaxConnections = auth, 2
+	}, func(d *Daemon) {
+		d.held("keeper").Set(reflect.ValueOf(workerid.NewKeeper(workerid.Config{
+			Store: losing{granted{d.windows.Clock.Now}, new(atomic.Bool)}, Lanes: d.windows.Issuer,
+			Requests: []workerid.Request{{Min: 5, Max: 5}},
+			Now:      d.windows.Clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
+		})))
+	})
 	kept := func(text string) bool {
 		for _, e := range d.events.Last(events.Size) {
 			if strings.Contains(fmt.Sprint(e.Text, e.Attrs), text) {
@@ -103,7 +67,9 @@ func TestEventsSurviveBadClients(t *testing.T) {
 			bufio.NewReader(conn).ReadString('\n')
 		}
 		d.overHTTP().Log.Print("a complaint of net/http")
-		return log.has("too many connections") && log.has("logins failed") && log.has("a complaint of net/http")
+		all := log.String()
+		return strings.Contains(all, "too many connections") && strings.Contains(all, "logins failed") &&
+			strings.Contains(all, "a complaint of net/http")
 	})
 	for _, text := range []string{"too many connections", "logins failed", "a complaint"} {
 		if kept(text) {

@@ -39,6 +39,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.golden with what is shown now")
@@ -111,9 +113,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(auth, []byte("katsu:bushi\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tempfile.Write(t, auth, "katsu:bushi\n")
 	d, err := New(t.Context(), Config{
 		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
 		Store: stores.Settings{

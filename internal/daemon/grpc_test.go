@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -21,22 +20,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // The daemon's ids, statistics and readiness over gRPC, with its certificate and its users; calls and
 // connections count with those of the other ports.
 func TestGRPC(t *testing.T) {
-	dir := t.TempDir()
-	cert, auth := filepath.Join(dir, "cert"), filepath.Join(dir, "auth")
-	pool, err := selfsigned.Write(cert, cert+".key", 1)
-	if err == nil {
-		err = os.WriteFile(auth, []byte("ann:secret\n"), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert, key, pool := selfsigned.Files(t)
 	d, _ := run(t, func(c *Config) {
-		c.GRPCPort, c.TLSCert, c.TLSKey, c.AuthFile = redistest.FreePort(t), cert, cert+".key", auth
+		c.GRPCPort, c.TLSCert, c.TLSKey = redistest.FreePort(t), cert, key
+		c.AuthFile = tempfile.Write(t, "auth", "ann:secret\n")
 	})
 	dial := func(creds credentials.TransportCredentials) *grpc.ClientConn {
 		conn, err := grpc.NewClient(net.JoinHostPort("127.0.0.1", strconv.Itoa(d.c.GRPCPort)),
@@ -63,8 +56,8 @@ func TestGRPC(t *testing.T) {
 	if err != nil || len(many.Ids) != 1000 || many.Ids[0] <= one.Id {
 		t.Errorf("after %d: %d ids, %v", one.Id, len(many.GetIds()), err)
 	}
-	for who, want := range map[string]codes.Code{"ann:wrong": codes.Unauthenticated, "eve:secret": codes.Unauthenticated} {
-		if _, err := ids.Fetch(as(who), nil); status.Code(err) != want {
+	for _, who := range []string{"ann:wrong", "eve:secret"} {
+		if _, err := ids.Fetch(as(who), nil); status.Code(err) != codes.Unauthenticated {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
@@ -84,15 +77,14 @@ func TestGRPC(t *testing.T) {
 			n.LoginErrors.Load())
 	}
 	health := healthpb.NewHealthClient(conn)
-	check := func(want healthpb.HealthCheckResponse_ServingStatus) {
-		t.Helper()
+	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{
+		healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING,
+	} {
 		if r, err := health.Check(ctx, nil); err != nil || r.Status != want {
 			t.Error(r, err)
 		}
+		d.observer.Leave() // as at the start of the shutdown delay
 	}
-	check(healthpb.HealthCheckResponse_SERVING)
-	d.observer.Leave() // as at the start of the shutdown delay
-	check(healthpb.HealthCheckResponse_NOT_SERVING)
 	if _, err := ids.Fetch(as("ann:secret"), nil); err != nil {
 		t.Error("not ready, but not stopped either:", err)
 	}

@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestFailedStartLeavesNothing: whichever step of New fails, another daemon can have the ports, the state directory and
@@ -24,9 +24,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		}},
 		{"the state file cannot be used", func(t *testing.T, c *Config) {
 			c.StateDir = t.TempDir()
-			if err := os.WriteFile(filepath.Join(c.StateDir, "worker-1.state"), []byte("nonsense"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			tempfile.Write(t, filepath.Join(c.StateDir, "worker-1.state"), "nonsense")
 		}},
 		{"a sequence is defined otherwise", func(t *testing.T, c *Config) {
 			c.Definitions = "orders sequence start=7"

@@ -126,7 +126,7 @@ func TestIDsOverEveryPort(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			udp := redistest.FreePort(t)
 			d, address := run(t, func(c *Config) {
-				c.Log = slog.New(listening{slog.NewTextHandler(&w.log, nil), c.Log.Handler().(listening).address})
+				c.Log = slog.New(slog.NewTextHandler(&w.log, nil))
 				c.Engine, c.Definitions, c.HTTPPort, c.UDPPort = engine, definitions, redistest.FreePort(t), udp
 				c.Counters.Dir, c.AnyDisk, c.MaxWait = dir, true, patience
 			})

@@ -49,17 +49,20 @@ func testConfig() Config {
 	}
 }
 
-// run starts a daemon on a free port, with the settings that change has changed, and stops it at
-// the end of the test.
-func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
+// run starts a daemon on a free port, with the settings that change has changed and after what else is to be done to
+// it, and stops it at the end of the test.
+func run(t *testing.T, change func(*Config), more ...func(*Daemon)) (d *Daemon, address string) {
 	t.Helper()
-	l := listening{slog.DiscardHandler, make(chan string, 1)}
 	c := testConfig()
-	c.Log = slog.New(l)
 	change(&c)
+	l := listening{c.Log.Handler(), make(chan string, 1)}
+	c.Log = slog.New(l)
 	d, err := New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, do := range more {
+		do(d)
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // the test's own would end all daemons at once
 	ended := make(chan error, 1)

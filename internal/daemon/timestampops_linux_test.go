@@ -16,22 +16,42 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// What the status page and /metrics show of timestamps on the daemon that leads them and on one that does not: the last
-// id, up to which one it may issue without another write, and how far ahead of the clock the last one is.
-func TestWhatOperatorsSeeOfTimestamps(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	fleet := func(c *Config) {
-		c.Counters.URL, c.MaxWait, c.Definitions = etcdtest.URL(t, m), patience, txLine
-		c.HTTPPort = redistest.FreePort(t)
-	}
-	leads, there := run(t, fleet)
-	one(t, there, "get tx\r\n")
-	follows, here := run(t, fleet)
-	last, err := strconv.ParseUint(one(t, here, "get tx\r\n"), 10, 64)
+// A timestamped is the timestamps of two daemons, one of which leads them.
+type timestamped struct {
+	leads, follows *Daemon
+	there, here    string // where they listen
+}
+
+// get asks a daemon for a timestamp.
+func (f timestamped) get(t *testing.T, at string) uint64 {
+	t.Helper()
+	text := one(t, at, "get tx\r\n")
+	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(text)
 	}
+	return v
+}
+
+func TestTimestampsOfTwoDaemons(t *testing.T) {
+	t.Parallel()
+	url := etcdtest.URL(t, etcdtest.Start(t))
+	fleet := func(c *Config) {
+		c.Counters.URL, c.MaxWait, c.Definitions, c.HTTPPort = url, patience, txLine, redistest.FreePort(t)
+	}
+	var f timestamped
+	f.leads, f.there = run(t, fleet)
+	f.get(t, f.there)
+	f.follows, f.here = run(t, fleet)
+	t.Run("what operators see", f.seen)
+	t.Run("what an operator changes", f.changed)
+}
+
+// seen: the status page and /metrics show on the daemon that leads them and on the other one the last id, up to which
+// one the daemon may issue without another write, and how far ahead of the clock the last one is.
+func (f timestamped) seen(t *testing.T) {
+	leads, there, follows := f.leads, f.there, f.follows
+	last := f.get(t, f.here)
 	of := func(d *Daemon) *page.Sequence {
 		t.Helper()
 		for _, n := range d.observer.View().Names {
@@ -79,15 +99,10 @@ func TestWhatOperatorsSeeOfTimestamps(t *testing.T) {
 	}
 }
 
-// An operator raises, lists and retires timestamps on a daemon that does not lead them.
-func TestAnOperatorChangesTimestamps(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	fleet := func(c *Config) { c.Counters.URL, c.MaxWait, c.Definitions = etcdtest.URL(t, m), patience, txLine }
-	_, there := run(t, fleet)
-	before, _ := strconv.ParseUint(one(t, there, "get tx\r\n"), 10, 64)
-	follows, here := run(t, fleet)
-	one(t, here, "get tx\r\n")
+// changed: an operator raises, lists and retires timestamps on a daemon that does not lead them.
+func (f timestamped) changed(t *testing.T) {
+	there, follows, here := f.there, f.follows, f.here
+	last := f.get(t, here)
 	l := generator.Katsubushi()
 	var floor uint64
 	var raise string
@@ -114,11 +129,10 @@ func TestAnOperatorChangesTimestamps(t *testing.T) {
 		}
 		return shown.Unconfirmed == nil
 	})
-	last := before
 	for _, at := range []string{there, here} { // the leader has confirmed it
-		v, err := strconv.ParseUint(one(t, at, "get tx\r\n"), 10, 64)
-		if err != nil || v < floor || v <= last {
-			t.Errorf("%d after %d, raised to %d, %v", v, last, floor, err)
+		v := f.get(t, at)
+		if v < floor || v <= last {
+			t.Errorf("%d after %d, raised to %d", v, last, floor)
 		}
 		last = v
 	}
