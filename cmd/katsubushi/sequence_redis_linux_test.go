@@ -5,14 +5,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bradfitz/gomemcache/memcache"
-
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
-// A sequence in Redis, from an empty namespace to a wiped server: only an operator makes its record, and
-// the password is told nowhere.
+// A sequence in Redis: only an operator makes its record, and the password is told nowhere.
 func TestProcessSequenceInRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -54,26 +51,4 @@ func TestProcessSequenceInRedis(t *testing.T) {
 		t.Error("the log tells the password")
 	}
 	generator(exitOK, "orders  4", "show", "orders") // a clean stop leaves no gap
-
-	s.Kill()
-	s.Launch() // its users are forgotten, its data are not
-	flags[1] = strings.Replace(flags[1], "counting@", "", 1)
-	flags = flags[:2]
-	p = daemon(start)
-	var item *memcache.Item
-	await(t, "the line is above what may have been forgotten", func() (ok bool) {
-		var err error
-		item, err = gomemcache(p.Addr()).Get("orders")
-		return err == nil
-	})
-	if len(item.Value) < 4 {
-		t.Errorf("after a restart: %s; want a value above 6,000, the line", item.Value)
-	}
-	s.Do("FLUSHALL")
-	p.end(t, syscall.SIGTERM)
-	p = daemon(launch)
-	<-p.Ended()
-	if log := p.Logged(); !strings.Contains(log, "katsubushi name create") {
-		t.Errorf("of a wiped server: %s", log)
-	}
 }

@@ -69,32 +69,6 @@ func waitsForItsMark(t *testing.T, dir string, by time.Duration) bool {
 	return false
 }
 
-func TestProcessADamagedStateFileIsRefused(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if code, _, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", "now"); code != exitOK {
-		t.Fatal(stderr)
-	}
-	file := filepath.Join(dir, "worker-7.state")
-	if err := os.WriteFile(file, bytes.Repeat([]byte("x"), 8192), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
-	<-p.Ended()
-	if code := p.ProcessState.ExitCode(); code != exitFailure ||
-		!strings.Contains(p.Logged(), "no copy of the record is whole") {
-		t.Errorf("exit code %d: %s", code, p.Logged())
-	}
-	if code, out, _ := runState(dir, "show"); code != exitFailure ||
-		!strings.Contains(out, "no copy of the record is whole") {
-		t.Errorf("show: exit code %d: %s", code, out)
-	}
-	if code, _, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", "now"); code != exitOK {
-		t.Errorf("reset: exit code %d: %s", code, stderr)
-	}
-	start(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
-}
-
 // The daemon that runs is asked for its directory, wherever its sequences are recorded.
 func TestStateOfADaemonWithCounters(t *testing.T) {
 	for _, given := range [][]string{nil, {"-counters", "redis://127.0.0.1:1/0?ns=a"}} {

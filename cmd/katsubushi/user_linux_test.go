@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,7 +96,7 @@ func TestProcessUsersInEtcd(t *testing.T) {
 		t.Helper()
 		return runUser(t, "sesame\n", append(args, counters...)...)
 	}
-	with := append([]string{"-worker-id", "1", "-users", "counters", "-http-port", freePort(t)}, counters...)
+	with := append([]string{"-worker-id", "1", "-users", "counters"}, counters...)
 	p := start(t, with...)
 	p.Says(t, "there are no users: no client can log in")
 	run("add", "ann", "a*=get")
@@ -117,29 +115,13 @@ func TestProcessUsersInEtcd(t *testing.T) {
 	}
 	await(t, "ann logs in", logsIn(p, "ann", "sesame", "STORED\r\n"))
 	await(t, "the token logs in", logsIn(p, "tok", token, "STORED\r\n"))
-	get := func(path, authorization string) int {
-		t.Helper()
-		r, _ := http.NewRequest("GET", "http://"+p.HTTP()+path, nil)
-		r.Header.Set("Authorization", authorization)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		return resp.StatusCode
-	}
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:sesame"))
-	if a, b, c := get("/id/abc", basic), get("/id/orders", basic), get("/id/orders", "Bearer "+token); a != 200 ||
-		b != 403 || c != 200 {
-		t.Errorf("over HTTP: %d %d %d", a, b, c)
-	}
 	ann := talkTo(t, p)
 	ann.logIn("ann", "sesame")
 
 	m.Pause()
 	logsIn(p, "ann", "sesame", "STORED\r\n")()
 	ann.says("get a\r\n", "VALUE a 0 #\r\n#\r\nEND\r\n")
-	late := start(t, append(with[:len(with):len(with)], "-http-port", "0")...)
+	late := start(t, with...)
 	const nobody = "nobody can log in yet: the users have not been read from their store\r\n"
 	if k := talkTo(t, late); true {
 		k.says("set x 0 0 10\r\nann sesame\r\n", "SERVER_ERROR "+nobody)
