@@ -9,7 +9,7 @@ import (
 // An encrypted port is served beside plain ones. The chosen engine serves the plain ones on its own
 // loops.
 func TestTLSPortBesideOthers(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	for _, m := range makers() {
 		for _, loops := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", m.name, loops), func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestTLSPortBesideOthers(t *testing.T) {
 				})
 				var clients []*client
 				for i := range 6 {
-					c := r.dialTLSOr(t, ca, i%3)
+					c := r.dialTLSOr(t, roots, i%3)
 					c.echo(i)
 					clients = append(clients, c)
 				}

@@ -373,7 +373,7 @@ func TestAdoptChecks(t *testing.T) {
 // Encrypted connections do not move. They are held, whatever they are in the middle of, and go on when
 // the engine thaws; when it ends frozen, they are closed.
 func TestEncryptedConnectionsStay(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	const bigger = 10_000_000
 	for _, m := range makers() {
 		t.Run(m.name, func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestEncryptedConnectionsStay(t *testing.T) {
 			r := startPorts(t, both, nil, func(r *rig) []server.Port {
 				return []server.Port{r.portTLS(enc, 1), r.port(place{"tcp", 1})}
 			})
-			secret, slow, plain := r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 0), r.dialPort(1)
+			secret, slow, plain := r.dialTLSOr(t, roots, 0), r.dialTLSOr(t, roots, 0), r.dialPort(1)
 			r.dial() // and is silent
 			for range 3 {
 				secret.say("echo 1\r\nech")

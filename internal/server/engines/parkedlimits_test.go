@@ -269,7 +269,7 @@ func TestDrainWhileParked(t *testing.T) {
 
 // A Wake reaches the encrypted ports beside the engine, too.
 func TestParkedBeside(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	for _, m := range makers() {
 		t.Run(m.name, func(t *testing.T) {
 			both := candidate{m.name, func(c server.Config) server.Engine { return newBeside(m.make(c), c) }, nil}
@@ -280,7 +280,7 @@ func TestParkedBeside(t *testing.T) {
 					return []server.Port{secret, r.port(place{"tcp", 1})}
 				})
 				r.engine.Wake()
-				clients := []*client{r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 1)}
+				clients := []*client{r.dialTLSOr(t, roots, 0), r.dialTLSOr(t, roots, 1)}
 				for i, c := range clients {
 					c.say("echo %d\r\ntake %d\r\n", i, i)
 					c.expect(fmt.Sprintf("%d\r\n", i))

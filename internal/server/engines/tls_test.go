@@ -2,117 +2,44 @@ package engines
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/std"
 	"io"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
-// An authority signs certificates.
-type authority struct {
-	t    testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	der  []byte
-}
-
-func newAuthority(t testing.TB, name string) *authority {
-	a := &authority{t: t}
-	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour),
-		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.key, a.der = a.sign(a.cert, nil)
-	return a
-}
-
-// sign makes a key and a certificate for it, signed by a, or self-signed while a has no key.
-func (a *authority) sign(template *x509.Certificate, parent *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	signer := a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return key, der
-}
-
-// issue makes a certificate and writes it and its key to files.
-func (a *authority) issue(serial int64, dir string) (certFile, keyFile string) {
-	a.t.Helper()
-	key, der := a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writePEM(a.t, certFile, "CERTIFICATE", der)
-	writePEM(a.t, keyFile, "PRIVATE KEY", keyDER)
-	return certFile, keyFile
-}
-
-func (a *authority) file(dir string) string {
-	path := filepath.Join(dir, a.cert.Subject.CommonName+".pem")
-	writePEM(a.t, path, "CERTIFICATE", a.der)
-	return path
-}
-
-func (a *authority) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	cert, err := x509.ParseCertificate(a.der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	pool.AddCert(cert)
-	return pool
-}
-
-func writePEM(t testing.TB, path, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // newTLS returns what encrypts a port, and who has signed its certificate.
-func newTLS(t *testing.T) (ca *authority, enc *server.TLS) {
+func newTLS(t *testing.T) (roots *x509.CertPool, enc *server.TLS) {
 	t.Helper()
-	ca = newAuthority(t, "ca")
-	cert, key := ca.issue(7, t.TempDir())
+	cert, key, roots := selfsigned.Files(t)
 	enc, err := server.NewTLS(cert, key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ca, enc
+	return roots, enc
+}
+
+// renew writes another certificate, and returns who trusts it.
+func renew(t *testing.T, cert, key string, serial int64) (roots *x509.CertPool) {
+	t.Helper()
+	roots, err := selfsigned.Write(cert, key, serial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return roots
 }
 
 // startTLS starts the portable engine with an encrypted port.
@@ -133,12 +60,12 @@ func (r *rig) portTLS(enc *server.TLS, loops int) server.Port {
 }
 
 // dialTLSOr connects to a port, with TLS if it is the first.
-func (r *rig) dialTLSOr(t *testing.T, ca *authority, port int) *client {
+func (r *rig) dialTLSOr(t *testing.T, roots *x509.CertPool, port int) *client {
 	t.Helper()
 	if port > 0 {
 		return r.dialPort(port)
 	}
-	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	c, err := r.dialTLS(&tls.Config{RootCAs: roots})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +85,9 @@ func (r *rig) dialTLS(c *tls.Config) (*client, error) {
 }
 
 func TestTLS(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	r := startTLS(t, enc, patience)
-	c := r.dialTLSOr(t, ca, 0)
+	c := r.dialTLSOr(t, roots, 0)
 	c.say("echo 1\r\nbig 5000000\r\necho %s\r\n", strings.Repeat("x", 100_000))
 	c.expect("1\r\n")
 	c.expectBig(5_000_000)
@@ -170,7 +97,7 @@ func TestTLS(t *testing.T) {
 	c.expectEOF()
 	c.Close()
 
-	half := r.dialTLSOr(t, ca, 0)
+	half := r.dialTLSOr(t, roots, 0)
 	half.say("echo 2\r\n")
 	half.Conn.(*tls.Conn).CloseWrite()
 	half.expect("2\r\n")
@@ -179,10 +106,10 @@ func TestTLS(t *testing.T) {
 
 // Clients that support nothing newer than TLS 1.1 are refused (RFC 8996), and 1.2 is accepted.
 func TestTLSVersions(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	r := startTLS(t, enc, patience)
 	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12, tls.VersionTLS13} {
-		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10, MaxVersion: version})
+		c, err := r.dialTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version})
 		if version < tls.VersionTLS12 {
 			if err == nil || !strings.Contains(err.Error(), "protocol version") {
 				t.Errorf("%s: error %v, want one of the protocol version", tls.VersionName(version), err)
@@ -201,21 +128,20 @@ func TestTLSVersions(t *testing.T) {
 }
 
 func TestTLSClientCertificates(t *testing.T) {
-	ca, clients, strangers := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "strangers")
-	dir := t.TempDir()
-	cert, key := ca.issue(7, dir)
-	enc, err := server.NewTLS(cert, key, clients.file(dir))
+	cert, key, roots := selfsigned.Files(t)
+	own, ownKey, _ := selfsigned.Files(t)
+	strange, strangeKey, _ := selfsigned.Files(t)
+	enc, err := server.NewTLS(cert, key, own)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := startTLS(t, enc, patience)
-	client := func(signer *authority) *tls.Config {
-		certFile, keyFile := signer.issue(9, t.TempDir())
+	client := func(certFile, keyFile string) *tls.Config {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{pair},
+		return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair},
 			ClientSessionCache: tls.NewLRUClientSessionCache(4)}
 	}
 	try := func(config *tls.Config) error {
@@ -227,16 +153,16 @@ func TestTLSClientCertificates(t *testing.T) {
 		_, err = io.ReadFull(c, make([]byte, 3)) // with TLS 1.3 the client finds out here
 		return err
 	}
-	good := client(clients)
+	good := client(own, ownKey)
 	if err := try(good); err != nil {
 		t.Errorf("a client with a certificate: %v", err)
 	}
-	if try(&tls.Config{RootCAs: ca.pool()}) == nil || try(client(strangers)) == nil {
+	if try(&tls.Config{RootCAs: roots}) == nil || try(client(strange, strangeKey)) == nil {
 		t.Error("a client without a certificate, or with a stranger's, was let in")
 	}
 
 	// A session from before a reload lets nobody in after it.
-	if err := os.Rename(strangers.file(dir), filepath.Join(dir, "clients.pem")); err != nil {
+	if err := os.Rename(strange, own); err != nil {
 		t.Fatal(err)
 	}
 	if err := enc.Reload(); err != nil {
@@ -248,9 +174,7 @@ func TestTLSClientCertificates(t *testing.T) {
 }
 
 func TestTLSReload(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	dir := t.TempDir()
-	cert, key := ca.issue(1, dir)
+	cert, key, roots := selfsigned.Files(t)
 	enc, err := server.NewTLS(cert, key, "")
 	if err != nil {
 		t.Fatal(err)
@@ -258,19 +182,22 @@ func TestTLSReload(t *testing.T) {
 	r := startTLS(t, enc, patience)
 	serial := func() (*client, int64) {
 		t.Helper()
-		c := r.dialTLSOr(t, ca, 0)
+		c := r.dialTLSOr(t, roots, 0)
 		return c, c.Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
 	old, n := serial()
 	if n != 1 {
 		t.Fatalf("serial %d", n)
 	}
-	good, _ := os.ReadFile(cert)
-	for what, bad := range map[string][]byte{"empty": nil, "half": good[:len(good)/2],
-		"not for this key": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.der})} {
-		if err := os.WriteFile(cert, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	other, _, _ := selfsigned.Files(t)
+	good, err1 := os.ReadFile(cert)
+	strange, err2 := os.ReadFile(other)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	for what, bad := range map[string]string{"empty": "", "half": string(good[:len(good)/2]),
+		"not for this key": string(strange)} {
+		tempfile.Write(t, cert, bad)
 		if err := enc.Reload(); err == nil || !strings.Contains(err.Error(), cert) {
 			t.Errorf("%s certificate: error %v, want one that names the file", what, err)
 		}
@@ -280,7 +207,7 @@ func TestTLSReload(t *testing.T) {
 	} else {
 		c.Close()
 	}
-	ca.issue(2, dir)
+	roots = renew(t, cert, key, 2)
 	if err := enc.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +215,7 @@ func TestTLSReload(t *testing.T) {
 	if n != 2 {
 		t.Errorf("serial %d after a reload, want 2", n)
 	}
-	if from, until := enc.Valid(); time.Since(from) < 0 || time.Until(until) <= 0 || time.Until(until) > time.Hour {
+	if from, until := enc.Valid(); time.Since(from) < 0 || time.Until(until) <= 0 || time.Until(until) > 24*time.Hour {
 		t.Errorf("the certificate is valid from %v until %v", from, until)
 	}
 	for _, c := range []*client{old, c} {
@@ -298,11 +225,10 @@ func TestTLSReload(t *testing.T) {
 }
 
 func TestTLSRefusesBadFiles(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	dir := t.TempDir()
-	cert, key := ca.issue(1, dir)
-	for _, files := range [][3]string{{"", key, ""}, {cert, cert, ""}, {cert, dir + "/nothing", ""},
-		{cert, key, dir + "/nothing"}, {cert, key, key}} {
+	cert, key, _ := selfsigned.Files(t)
+	nothing := t.TempDir() + "/nothing"
+	for _, files := range [][3]string{{"", key, ""}, {cert, cert, ""}, {cert, nothing, ""},
+		{cert, key, nothing}, {cert, key, key}} {
 		if _, err := server.NewTLS(files[0], files[1], files[2]); err == nil {
 			t.Errorf("%q: no error", files)
 		}
@@ -324,16 +250,15 @@ func serialOf(t *testing.T, enc *server.TLS) int64 {
 
 // A key file that others can read is refused. At a reload, the current key stays.
 func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	dir := t.TempDir()
-	cert, key := ca.issue(1, dir)
+	cert, key, _ := selfsigned.Files(t)
 	enc, err := server.NewTLS(cert, key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := func() int64 { return serialOf(t, enc) }
-	if ca.issue(2, dir); os.Chmod(cert, 0o644) != nil || os.Chmod(key, 0o644) != nil {
-		t.Fatal("the permissions are not set")
+	renew(t, cert, key, 2)
+	if err := os.Chmod(key, 0o644); err != nil { // a certificate is for everybody
+		t.Fatal(err)
 	}
 	if err := enc.Reload(); err == nil || !strings.HasPrefix(err.Error(), key+": mode 0644") {
 		t.Errorf("reload: %v", err)
@@ -353,7 +278,7 @@ func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
 // A client that connects and says nothing, or something that is not TLS, is closed and delays
 // nobody.
 func TestTLSHandshakeTimeout(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	patiently(t, 200*time.Millisecond, func(timeout time.Duration) error {
 		r := startTLS(t, enc, timeout)
 		var silent []*client
@@ -367,7 +292,7 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 		if r.counters.HandshakeErrors.Load() == 0 {
 			t.Error("the handshake that failed is not counted")
 		}
-		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+		c, err := r.dialTLS(&tls.Config{RootCAs: roots})
 		if err == nil {
 			err = c.echoes("1") // with TLS 1.3 the client finds out here
 		}
@@ -426,7 +351,7 @@ func (l tattlers) SetDeadline(t time.Time) error { return l.Listener.(*net.TCPLi
 // A write that timed out is the last on an encrypted connection. Any later write would fail at
 // once, and keep failing until the client counts as idle.
 func TestTLSClientThatDoesNotRead(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	patiently(t, 200*time.Millisecond, func(timeout time.Duration) error {
 		var failed atomic.Int64
 		r := startPorts(t, netCandidate(), func(c *server.Config) { c.IdleTimeout = timeout }, func(r *rig) []server.Port {
@@ -434,7 +359,7 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 			p.Listeners[0] = tattlers{p.Listeners[0], enc, &failed}
 			return []server.Port{p}
 		})
-		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+		c, err := r.dialTLS(&tls.Config{RootCAs: roots})
 		if err != nil {
 			return err // the handshake took too long
 		}
@@ -457,11 +382,11 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 }
 
 func TestTLSDrain(t *testing.T) {
-	ca, enc := newTLS(t)
+	roots, enc := newTLS(t)
 	r := startTLS(t, enc, patience)
 	var clients []*client
 	for range 10 {
-		c := r.dialTLSOr(t, ca, 0)
+		c := r.dialTLSOr(t, roots, 0)
 		c.echo(1)
 		clients = append(clients, c)
 	}
