@@ -20,7 +20,8 @@ import (
 type office struct {
 	*world
 	store   *static.Store
-	layouts map[string]string
+	layout  string
+	layouts map[string]string // by name
 }
 
 // say leaves out of a text what differs from run to run.
@@ -42,8 +43,14 @@ func (o *office) failed(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "not there"
 	}
-	return o.say(fmt.Sprintf("in use %v, damaged %v, of another machine %v: %v", errors.Is(err, static.ErrInUse),
-		errors.Is(err, static.ErrDamaged), errors.Is(err, static.ErrOtherMachine), err))
+	said := err.Error()
+	for _, kind := range []error{static.ErrInUse, static.ErrDamaged, static.ErrOtherMachine, workerid.ErrNoID,
+		workerid.ErrForeignPool} {
+		if errors.Is(err, kind) {
+			said += "\nis: " + kind.Error()
+		}
+	}
+	return o.say(said)
 }
 
 func (o *office) info(i static.Info, err error) string {
@@ -72,6 +79,7 @@ func (o *office) inspect() string {
 // open opens a daemon's Store, on another machine if a name says so.
 func (o *office) open(worker uint64, machine ...string) string {
 	c := o.config(worker)
+	c.Fingerprint = o.layouts[o.layout]
 	if c.Machine = static.MachineID(); len(machine) > 0 {
 		c.Machine = machine[0]
 	}
@@ -80,7 +88,11 @@ func (o *office) open(worker uint64, machine ...string) string {
 		return o.failed(err)
 	}
 	o.store = s
-	g, err := s.Acquire(ctx, workerid.Request{Owner: "me", Min: worker, Max: worker})
+	return o.acquire(worker, worker)
+}
+
+func (o *office) acquire(least, most uint64) string {
+	g, err := o.store.Acquire(ctx, workerid.Request{Owner: "me", Min: least, Max: most})
 	if err != nil {
 		return o.failed(err)
 	}
@@ -90,7 +102,7 @@ func (o *office) open(worker uint64, machine ...string) string {
 // TestOperators: times are ms after the id clock, which stands still.
 func TestOperators(t *testing.T) {
 	steps.Run(t, "testdata/operators.txt", func(t *testing.T) steps.Calls {
-		o := &office{world: newWorld(t), layouts: map[string]string{"LAYOUT": fingerprint,
+		o := &office{world: newWorld(t), layout: "LAYOUT", layouts: map[string]string{"LAYOUT": fingerprint,
 			"ANOTHER": generator.Twitter().Fingerprint(), "with spaces": "with spaces"}}
 		t.Cleanup(func() {
 			if o.store != nil {
@@ -106,7 +118,19 @@ func TestOperators(t *testing.T) {
 			"reset": func(worker uint64, mark int64, layout string, force ...string) string {
 				return o.info(static.Reset(o.dir, worker, t0+mark, o.layouts[layout], slices.Contains(force, "force")))
 			},
-			"open":  o.open,
+			"layout":  func(name string) { o.layout = name },
+			"open":    o.open,
+			"acquire": o.acquire,
+			// open-all opens a Store of several, and closes it
+			"open-all": func(workers ...uint64) string {
+				s, err := static.Open(o.config(workers...))
+				if err != nil {
+					return o.failed(err)
+				}
+				return fmt.Sprint(s.Close())
+			},
+			"log":   o.logged,
+			"mv":    func(from, to string) error { return os.Rename(in(from), in(to)) },
 			"close": func() error { return o.store.Close() },
 			"needs-identity": func() {
 				if static.MachineID() == "" {

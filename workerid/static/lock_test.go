@@ -1,7 +1,6 @@
 package static_test
 
 import (
-	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,42 +11,6 @@ import (
 )
 
 // The tests in this file delete locks under processes that have them.
-
-// A daemon is stopped, its files deleted, another one started: whenever it was stopped, the other's
-// window begins where its own is over.
-func TestFilesDeletedUnderARunningDaemon(t *testing.T) {
-	for since := int64(0); since <= 500; since += 50 {
-		for _, files := range [][]string{{lock}, {lock, "worker-7.state"}} {
-			w, disk, _ := remembering(t)
-			a, held, _ := aRun(t, w)
-			w.pass(since)
-			for _, name := range files {
-				if err := disk.Remove(name); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b := w.open(t, 7)
-			g := mustAcquire(t, b, one)
-			if g.Lo <= held.Hi {
-				t.Errorf("%v deleted %d ms after the extension: %+v beside %+v", files, since, g, held)
-			}
-			if longer, err := extendOne(a, held); !errors.Is(err, workerid.ErrLost) {
-				t.Errorf("%+v beside %+v: %v", longer, g, err)
-			}
-			b.Close() // kill -9
-			if longer, err := extendOne(a, held); !errors.Is(err, workerid.ErrLost) {
-				t.Errorf("%+v after %+v: %v", longer, g, err)
-			}
-			if len(files) == 1 {
-				continue
-			}
-			again := mustAcquire(t, a, one)
-			if again.Lo <= g.Hi || again.Lo <= held.Hi {
-				t.Errorf("%+v after %+v and %+v", again, held, g)
-			}
-		}
-	}
-}
 
 // A meddled disk lets something happen right before one of its operations.
 type meddled struct {

@@ -175,15 +175,15 @@ func (s *scene) failAfter(first, prefix, with string) {
 }
 
 // logged are the messages since the last time, each once.
-func (s *scene) logged() string {
+func (w *world) logged() string {
 	var b strings.Builder
-	for line := range strings.Lines(s.log.String()) {
+	for line := range strings.Lines(w.log.String()) {
 		_, line, _ = strings.Cut(line, " level=")
-		if line = s.bare(line); !strings.Contains(b.String(), line) {
+		if line = w.bare(line); !strings.Contains(b.String(), line) {
 			b.WriteString(line)
 		}
 	}
-	s.log.Reset()
+	w.log.Reset()
 	return b.String()
 }
 

@@ -1,12 +1,13 @@
 package line
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 func sequence(change func(*counter.Definition)) counter.Definition {
@@ -15,67 +16,37 @@ func sequence(change func(*counter.Definition)) counter.Definition {
 	return d
 }
 
+// TestTheLine: testdata/line.txt has a record in a store that may lose what it has confirmed.
 func TestTheLine(t *testing.T) {
-	const created = 1_000_000
-	d := sequence(func(d *counter.Definition) { d.Start, d.Step, d.Offset, d.Rate = 10, 10, 10, 100 })
-	r := New(d, Moment{created, "h1"}, false, "t0")
-	if _, err := r.Reserve(Moment{created, "h1"}, 1, "t"); !errors.Is(err, ErrNotSafe) {
-		t.Error(err)
-	}
-	r.Safe = true
-	reserve := func(m Moment, n, lo, hi uint64) {
-		t.Helper()
-		r.Adopt(m)
-		b, err := r.Reserve(m, n, "t")
-		if hi == 0 && errors.Is(err, ErrCeiling) {
-			return
+	steps.Run(t, "testdata/line.txt", func(t *testing.T) steps.Calls {
+		var r Record
+		define := func(words []string) counter.Definition {
+			return sequence(func(d *counter.Definition) {
+				fields := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max, "rate": &d.Rate}
+				for _, word := range words {
+					name, value, _ := strings.Cut(word, "=")
+					if d.RefuseLoss = d.RefuseLoss || name == "refuse"; fields[name] != nil {
+						fmt.Sscan(value, fields[name])
+					}
+				}
+			})
 		}
-		if err != nil || b.Lo != lo || b.Hi != hi {
-			t.Fatalf("%+v, %v; want %d to %d", b, err, lo, hi)
+		return steps.Calls{
+			"check": func(words ...string) error { return Check(define(words)) },
+			"new":   func(words ...string) { r = New(define(words), Moment{0, "h1"}, false, "t0") },
+			"safe":  func() { r.Safe = true },
+			// reserve NOW HISTORY N
+			"reserve": func(now int64, history string, n uint64) (string, error) {
+				r.Adopt(Moment{now, history})
+				b, err := r.Reserve(Moment{now, history}, n, "t")
+				return fmt.Sprintf("%d to %d, next %d", b.Lo, b.Hi, r.Next), err
+			},
+			"raise": func(now int64, history string, atLeast uint64) (string, error) {
+				err := r.Raise(Moment{now, history}, atLeast, "t")
+				return fmt.Sprintf("next %d, safe %v", r.Next, r.Safe), err
+			},
 		}
-	}
-	reserve(Moment{created, "h1"}, 10_000, 10, 60_000) // a minute's worth
-	reserve(Moment{created, "h1"}, 1, 0, 0)
-	reserve(Moment{created + 9, "h1"}, 1, 0, 0)
-	reserve(Moment{created + 10, "h1"}, 5, 60_010, 60_010)
-	reserve(Moment{created - 5000, "h1"}, 1, 0, 0)
-	reserve(Moment{created + 1000, "h2"}, 1, 0, 0) // a loss: 66,000 values may have been granted
-	reserve(Moment{created + 6000, "h2"}, 1, 0, 0)
-	reserve(Moment{created + 6010, "h2"}, 9, 66_010, 66_010)
-	if err := r.Raise(Moment{created + 6010, "h2"}, 1_000_001, "t"); err != nil || r.Safe {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	r.Safe = true
-	reserve(Moment{created + 6010, "h2"}, 10_000, 1_000_010, 1_000_010+5999*10) // again a minute's worth
-	reserve(Moment{created + 6010, "h3"}, 1, 0, 0)
-	if want := uint64(1_000_010 + 6500*10); r.Next != want {
-		t.Errorf("the next value after a loss is %d, want %d", r.Next, want)
-	}
-}
-
-func TestCheck(t *testing.T) {
-	const tenYears = 10 * 365 * 24 * 3600
-	for _, c := range []struct {
-		change func(*counter.Definition)
-		ok     bool
-	}{
-		{func(d *counter.Definition) { d.Rate, d.Max = 1, tenYears }, true},
-		{func(d *counter.Definition) { d.Rate, d.Max = 1, tenYears-1 }, false},
-		{func(d *counter.Definition) { d.RefuseLoss, d.Max = true, 1 }, true},
-		{func(d *counter.Definition) { d.Rate = counter.MaxRate }, true},
-		{func(d *counter.Definition) { d.Rate, d.Step = counter.MaxRate, 10_000 }, false},
-		{func(d *counter.Definition) { d.Rate = counter.MaxRate + 1 }, false},
-		{func(d *counter.Definition) { d.Rate, d.RefuseLoss = 1, true }, false},
-	} {
-		if err := Check(sequence(c.change)); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", sequence(c.change), err)
-		}
-	}
-	if err := Check(sequence(func(d *counter.Definition) {
-		d.Max = 5
-	})); err == nil || !strings.Contains(err.Error(), "it must be 3153600000001") {
-		t.Error(err)
-	}
+	})
 }
 
 // Near its largest numbers the line saturates; it never wraps.
