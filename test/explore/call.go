@@ -128,17 +128,7 @@ func (x *wire) Load(_ context.Context, conn string) (pool.View, error) {
 // Commit implements cas.Driver.
 func (x *wire) Commit(_ context.Context, conn string, ch pool.Change) (cas.Answer, error) {
 	a := x.ask(func() answer {
-		w := x.w
-		if w.mutant.Commit != nil {
-			ch = w.mutant.Commit(w.server, ch)
-		}
-		if w.mutant.AnyConn { // a library that connects again by itself
-			if !w.server.Alive(x.d.client.Conn) {
-				x.d.client.Conn = w.server.Dial()
-			}
-			conn = x.d.client.Conn
-		}
-		c, err := w.server.Commit(&x.d.client, conn, ch)
+		c, err := x.w.mutant.CommitTo(x.w.server, &x.d.client, conn, ch)
 		return answer{commit: c, err: err}
 	})
 	return a.commit, a.err

@@ -324,45 +324,70 @@ func (s *Server) Peers(c *Client, conn string) (map[string]string, error) {
 	return all, nil
 }
 
-// A Driver is a daemon's connection without faults of its own.
+// A Driver is a daemon's side of a Server.
 type Driver struct {
 	Server *Server
-	client Client
+	Client Client
+	// Ask carries a request to the Server, at once or later, or not, and returns the answer; what names it. nil: at once
+	Ask func(ctx context.Context, what string, request func() (any, error)) (any, error)
 }
 
 var _ cas.Driver = (*Driver)(nil)
 
-// Connect implements cas.Driver.
-func (d *Driver) Connect(context.Context) (string, error) {
-	if !d.Server.Alive(d.client.Conn) {
-		d.client.Conn = d.Server.Dial()
+func ask[T any](ctx context.Context, d *Driver, what string, request func() (T, error)) (T, error) {
+	if d.Ask == nil {
+		return request()
 	}
-	return d.client.Conn, nil
+	v, err := d.Ask(ctx, what, func() (any, error) { return request() })
+	answer, _ := v.(T)
+	return answer, err
+}
+
+// Connect implements cas.Driver.
+func (d *Driver) Connect(ctx context.Context) (string, error) {
+	return ask(ctx, d, "connect", func() (string, error) {
+		if !d.Server.Alive(d.Client.Conn) {
+			d.Client.Conn = d.Server.Dial()
+		}
+		return d.Client.Conn, nil
+	})
 }
 
 // Load implements cas.Driver.
-func (d *Driver) Load(_ context.Context, conn string) (pool.View, error) {
-	return d.Server.Load(&d.client, conn)
+func (d *Driver) Load(ctx context.Context, conn string) (pool.View, error) {
+	return ask(ctx, d, "read", func() (pool.View, error) { return d.Server.Load(&d.Client, conn) })
 }
 
 // Commit implements cas.Driver.
-func (d *Driver) Commit(_ context.Context, conn string, c pool.Change) (cas.Answer, error) {
-	return d.Server.Commit(&d.client, conn, c)
+func (d *Driver) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	what := "write"
+	if c.SetMeta != "" {
+		what = "write meta"
+	} else if len(c.If) > 1 {
+		what = fmt.Sprintf("write %d records", len(c.If))
+	}
+	return ask(ctx, d, what, func() (cas.Answer, error) { return d.Server.Commit(&d.Client, conn, c) })
 }
 
 // Announce implements cas.Driver.
-func (d *Driver) Announce(_ context.Context, conn string, worker uint64, text string) error {
-	return d.Server.Announce(&d.client, conn, worker, text)
+func (d *Driver) Announce(ctx context.Context, conn string, worker uint64, text string) error {
+	what := "be present"
+	if text == "" {
+		what = "be absent"
+	}
+	_, err := ask(ctx, d, what, func() (any, error) { return nil, d.Server.Announce(&d.Client, conn, worker, text) })
+	return err
 }
 
 // Publish implements cas.Driver.
-func (d *Driver) Publish(_ context.Context, conn, name, text string) error {
-	return d.Server.Publish(&d.client, conn, name, text)
+func (d *Driver) Publish(ctx context.Context, conn, name, text string) error {
+	_, err := ask(ctx, d, "publish", func() (any, error) { return nil, d.Server.Publish(&d.Client, conn, name, text) })
+	return err
 }
 
 // Peers implements cas.Driver.
-func (d *Driver) Peers(_ context.Context, conn string) (map[string]string, error) {
-	return d.Server.Peers(&d.client, conn)
+func (d *Driver) Peers(ctx context.Context, conn string) (map[string]string, error) {
+	return ask(ctx, d, "list", func() (map[string]string, error) { return d.Server.Peers(&d.Client, conn) })
 }
 
 // Figures implements cas.Driver.
@@ -374,6 +399,9 @@ func (d *Driver) Figures(emit func(figure.Figure)) {
 
 // Close implements cas.Driver.
 func (d *Driver) Close() error {
-	d.Server.Hangup(d.client.Conn, d.client.Session)
-	return nil
+	_, err := ask(context.Background(), d, "close", func() (any, error) {
+		d.Server.Hangup(d.Client.Conn, d.Client.Session)
+		return nil, nil
+	})
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -85,8 +84,8 @@ type call struct {
 
 // poolWire is the driver.
 type poolWire struct {
+	memcas.Driver
 	c      *poolClient
-	client memcas.Client
 	yield  func(struct{}) bool
 	Faulty                   // of mutants
 	name   string            // the first connection, for one of them
@@ -102,7 +101,7 @@ func (p *casPool) client(d *daemon) client {
 	c := &poolClient{p: p, d: d, life: d.life}
 	p.clients[d] = c
 	c.session = cas.Session{Pool: p.meta(), Addr: "simulated"}
-	c.connect(memcas.Client{})
+	c.connect()
 	c.upkeep(heartbeat)
 	return c
 }
@@ -115,9 +114,10 @@ func (p *casPool) stop() {
 }
 
 // connect gives the session its driver and rules.
-func (c *poolClient) connect(m memcas.Client) {
-	c.wire = &poolWire{c: c, client: m, Faulty: FaultyOf(c.p.w.Mutant, poolRules)}
-	if c.wire.client.Stale = c.wire.Stale; c.wire.blind {
+func (c *poolClient) connect() {
+	c.wire = &poolWire{c: c, Faulty: FaultyOf(c.p.w.Mutant, poolRules)}
+	c.wire.Driver = memcas.Driver{Server: c.p.server, Client: memcas.Client{Stale: c.wire.Stale}, Ask: c.wire.ask}
+	if c.wire.blind {
 		c.wire.beBlind()
 	}
 	c.session.Driver, c.session.Rules = c.wire, c.wire.Rules
@@ -179,13 +179,12 @@ func (c *poolClient) advance() {
 var errGone = errors.New("the process has ended")
 
 // ask sends something to the server and waits for the answer.
-func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
-	var v, none T
-	c, d, err, settled := x.c, x.c.d, errTimeout, false
+func (x *poolWire) ask(_ context.Context, _ string, do func() (any, error)) (v any, err error) {
+	c, d, w, settled := x.c, x.c.d, x.c.d.w, false
 	if d.life != c.life { // it is not to act in the next life
-		return none, errGone
+		return nil, errGone
 	}
-	w := d.w
+	err = errTimeout
 	finish := func() {
 		if !settled {
 			settled = true
@@ -224,54 +223,48 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 		send()
 	}
 	if !x.yield(struct{}{}) {
-		return none, errGone
+		return nil, errGone
 	}
 	return v, err
 }
 
 // Connect asks the server, as a client library notices that a connection broke.
 func (x *poolWire) Connect(context.Context) (string, error) {
-	s := x.c.p.server
 	if x.OneName {
 		return x.renamed()
 	}
-	if x.client.Conn != "" && s.Alive(x.client.Conn) {
-		return x.client.Conn, nil
+	if x.Client.Conn != "" && x.Server.Alive(x.Client.Conn) {
+		return x.Client.Conn, nil
 	}
-	conn, err := ask(x, func() (string, error) { return s.Dial(), nil })
-	if err == nil {
-		x.client.Conn = conn
-	}
-	return conn, err
+	return x.dial()
 }
 
-func (x *poolWire) Load(_ context.Context, conn string) (pool.View, error) {
-	v, err := ask(x, func() (pool.View, error) { return x.c.p.server.Load(&x.client, conn) })
+// dial makes a connection, and uses it if the answer comes.
+func (x *poolWire) dial() (string, error) {
+	v, err := x.ask(context.Background(), "connect", func() (any, error) { return x.Server.Dial(), nil })
+	if err != nil {
+		return "", err
+	}
+	x.Client.Conn = v.(string)
+	return x.Client.Conn, nil
+}
+
+func (x *poolWire) Load(ctx context.Context, conn string) (pool.View, error) {
+	v, err := x.Driver.Load(ctx, conn)
 	if x.read != nil && err == nil {
 		x.read(v)
 	}
 	return v, err
 }
 
-func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.Answer, error) {
-	sent := ch
+func (x *poolWire) Commit(ctx context.Context, conn string, ch pool.Change) (cas.Answer, error) {
 	if stopped := x.c.p.stopAt[x.c.d]; stopped != nil && len(ch.Set) > 0 {
 		delete(x.c.p.stopAt, x.c.d)
 		stopped()
 	}
 	w := x.c.p.w
-	a, err := ask(x, func() (cas.Answer, error) {
-		if x.Faulty.Commit != nil {
-			sent = x.Faulty.Commit(x.c.p.server, ch)
-		}
-		if x.AnyConn { // a library that connects again by itself
-			if !x.c.p.server.Alive(x.client.Conn) {
-				x.client.Conn = x.c.p.server.Dial()
-			}
-			conn = x.client.Conn
-		}
-		return x.c.p.server.Commit(&x.client, conn, sent)
-	})
+	v, err := x.ask(ctx, "write", func() (any, error) { return x.CommitTo(x.Server, &x.Client, conn, ch) })
+	a, _ := v.(cas.Answer)
 	if x.done != nil && err == nil && a.Done {
 		x.done(ch)
 	}
@@ -280,24 +273,6 @@ func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.A
 	}
 	return a, err
 }
-
-func (x *poolWire) Announce(_ context.Context, conn string, worker uint64, text string) error {
-	_, err := ask(x, func() (any, error) { return nil, x.c.p.server.Announce(&x.client, conn, worker, text) })
-	return err
-}
-
-func (x *poolWire) Publish(_ context.Context, conn, name, text string) error {
-	_, err := ask(x, func() (any, error) { return nil, x.c.p.server.Publish(&x.client, conn, name, text) })
-	return err
-}
-
-func (x *poolWire) Peers(_ context.Context, conn string) (map[string]string, error) {
-	return ask(x, func() (map[string]string, error) { return x.c.p.server.Peers(&x.client, conn) })
-}
-
-func (x *poolWire) Figures(func(figure.Figure)) {}
-
-func (x *poolWire) Close() error { return nil }
 
 // background is a request that the client sends by itself.
 func (c *poolClient) background(do func(ctx context.Context, reply func(answer))) request {
@@ -340,7 +315,7 @@ func (c *poolClient) unanswered() {}
 func (c *poolClient) clone(d *daemon) client {
 	n := &poolClient{p: c.p, d: d, life: d.life, session: *copied.Of(&c.session)}
 	c.p.clients[d] = n
-	n.connect(memcas.Client{})
+	n.connect()
 	n.upkeep(heartbeat)
 	return n
 }

@@ -29,6 +29,20 @@ func FaultyOf(m Mutant, r pool.Rules) Faulty {
 	return f
 }
 
+// CommitTo is Server.Commit, with what a mutant does to it.
+func (f *Faulty) CommitTo(s *memcas.Server, c *memcas.Client, conn string, ch pool.Change) (cas.Answer, error) {
+	if f.Commit != nil {
+		ch = f.Commit(s, ch)
+	}
+	if f.AnyConn { // a library that connects again by itself
+		if !s.Alive(c.Conn) {
+			c.Conn = s.Dial()
+		}
+		conn = c.Conn
+	}
+	return s.Commit(c, conn, ch)
+}
+
 // These lose nothing but leases.
 const (
 	Deaf  Mutant = "a lost answer is taken for a write that did not happen"
@@ -114,13 +128,11 @@ func withoutMeta(ch pool.Change, acquisitions bool) pool.Change {
 
 // renamed connects again where that is needed, under the first name.
 func (x *poolWire) renamed() (string, error) {
-	s := x.c.p.server
-	if x.client.Conn == "" || !s.Alive(x.client.Conn) {
-		conn, err := ask(x, func() (string, error) { return s.Dial(), nil })
+	if x.Client.Conn == "" || !x.Server.Alive(x.Client.Conn) {
+		conn, err := x.dial()
 		if err != nil {
 			return "", err
 		}
-		x.client.Conn = conn
 		if x.name == "" {
 			x.name = conn
 		}

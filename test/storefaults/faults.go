@@ -163,12 +163,12 @@ func (w *World) ExpiryWithSuccessor() {
 
 // PartitionOfRequests: what a daemon sends is held back for a while in front of all servers.
 func (w *World) PartitionOfRequests() {
-	w.partition(func(p *redistest.Proxy, m redistest.Mode) { p.Requests(m) })
+	w.partition((*redistest.Proxy).Requests)
 }
 
 // PartitionOfAnswers is the other direction.
 func (w *World) PartitionOfAnswers() {
-	w.partition(func(p *redistest.Proxy, m redistest.Mode) { p.Answers(m) })
+	w.partition((*redistest.Proxy).Answers)
 }
 
 func (w *World) partition(fault func(p *redistest.Proxy, m redistest.Mode)) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -99,7 +98,7 @@ func TestSkewOfASlowReading(t *testing.T) {
 	w.init(0, 9)
 	h, d := w.daemon("h", 0, 9), w.daemon("a", 0, 9)
 	g, first := h.mustAcquire(), true
-	d.Driver = &hooked{memcas.Driver{Server: w.server}, func(_ context.Context, what string, call func() error) error {
+	d.Driver = hooked(w.server, func(_ context.Context, what string, call func() error) error {
 		err := call()
 		if what == "read" && first {
 			first = false
@@ -108,7 +107,7 @@ func TestSkewOfASlowReading(t *testing.T) {
 			w.boot += 3 * skew
 		}
 		return err
-	}}
+	})
 	if _, err := d.acquire(); err != nil || d.Status().Holders != 1 {
 		t.Errorf("%v; %+v", err, d.Status())
 	}

@@ -90,7 +90,7 @@ func (s *scene) named(layout string, lo, hi uint64, lease time.Duration) workeri
 
 func (s *scene) openAdmin(layout string, lo, hi uint64, lease time.Duration) error {
 	c := s.config(s.named(layout, lo, hi, lease))
-	c.Driver = &hooked{memcas.Driver{Server: s.server}, s.ofAdmin}
+	c.Driver = hooked(s.server, s.ofAdmin)
 	a, err := cas.OpenAdmin(c)
 	s.operator = a
 	return err
@@ -98,7 +98,7 @@ func (s *scene) openAdmin(layout string, lo, hi uint64, lease time.Duration) err
 
 func (s *scene) enter(name string, lo, hi uint64) *daemon {
 	d := s.daemon(name, lo, hi)
-	d.Driver = &hooked{memcas.Driver{Server: s.server}, s.faults.around}
+	d.Driver = hooked(s.server, s.faults.around)
 	s.daemons[name] = d
 	return d
 }

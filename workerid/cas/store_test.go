@@ -75,7 +75,7 @@ func TestStore(t *testing.T) {
 			},
 			"open": func() (err error) {
 				c := h.config(h.terms(0, 5))
-				c.Driver = &hooked{memcas.Driver{Server: h.server}, h.tally.around}
+				c.Driver = hooked(h.server, h.tally.around)
 				c.Now = func() int64 { return start + passed() }
 				c.Boot = func() int64 { return int64(time.Since(began)) }
 				h.Store, err = cas.Open(c)
@@ -130,7 +130,7 @@ func TestWhoMayReadForLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := w.config(terms)
-		c.Driver = &hooked{memcas.Driver{Server: w.server}, tally.around}
+		c.Driver = hooked(w.server, tally.around)
 		c.Boot = func() int64 { return int64(time.Since(began)) }
 		c.Reading = time.Minute
 		s, err := cas.Open(c)

@@ -3,7 +3,6 @@ package cas_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,52 +26,17 @@ const (
 	watch   = int64(3_100) // for a heartbeat of 1 s, and calls of 1 s
 )
 
-// A hooked driver has around called for all that is asked of the store.
-type hooked struct {
-	memcas.Driver
-	around func(ctx context.Context, what string, call func() error) error
+// hooked returns a driver that has around called for all that is asked of the store.
+func hooked(s *memcas.Server, around func(ctx context.Context, what string, call func() error) error) *memcas.Driver {
+	return &memcas.Driver{Server: s, Ask: func(ctx context.Context, what string, request func() (any, error)) (v any,
+		err error) {
+		err = around(ctx, what, func() (err error) {
+			v, err = request()
+			return err
+		})
+		return v, err
+	}}
 }
-
-func around[T any](ctx context.Context, d *hooked, what string, call func() (T, error)) (v T, err error) {
-	err = d.around(ctx, what, func() (err error) {
-		v, err = call()
-		return err
-	})
-	return v, err
-}
-
-func (d *hooked) Connect(ctx context.Context) (string, error) {
-	return around(ctx, d, "connect", func() (string, error) { return d.Driver.Connect(ctx) })
-}
-
-func (d *hooked) Load(ctx context.Context, conn string) (pool.View, error) {
-	return around(ctx, d, "read", func() (pool.View, error) { return d.Driver.Load(ctx, conn) })
-}
-
-func (d *hooked) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
-	what := "write"
-	if c.SetMeta != "" {
-		what = "write meta"
-	} else if len(c.If) > 1 {
-		what = fmt.Sprintf("write %d records", len(c.If))
-	}
-	return around(ctx, d, what, func() (cas.Answer, error) { return d.Driver.Commit(ctx, conn, c) })
-}
-
-func (d *hooked) Announce(ctx context.Context, conn string, worker uint64, text string) error {
-	what := map[bool]string{true: "be absent", false: "be present"}[text == ""]
-	return d.around(ctx, what, func() error { return d.Driver.Announce(ctx, conn, worker, text) })
-}
-
-func (d *hooked) Publish(ctx context.Context, conn, name, text string) error {
-	return d.around(ctx, "publish", func() error { return d.Driver.Publish(ctx, conn, name, text) })
-}
-
-func (d *hooked) Peers(ctx context.Context, conn string) (map[string]string, error) {
-	return around(ctx, d, "list", func() (map[string]string, error) { return d.Driver.Peers(ctx, conn) })
-}
-
-func (d *hooked) Close() error { return d.around(ctx, "close", d.Driver.Close) }
 
 // A tally counts what was asked, and notes for how long each of it might take.
 type tally struct {
