@@ -236,6 +236,17 @@ func TestEverySettingOfTheChartDoesSomething(t *testing.T) {
 	untried("", c.Values)
 }
 
+// TestDaemonsReachTheCounterStore where only its URL is known, or a secret with it: Redis's ports are open.
+func TestDaemonsReachTheCounterStore(t *testing.T) {
+	const redis = "- {protocol: TCP, port: 53}\n        - {protocol: TCP, port: 6379}"
+	for set, open := range map[string]bool{"counters.url=": false, "counters.url=redis://r": true,
+		"counters.secret.name=r": true} {
+		if text := render(t, set); bytes.Contains(text, []byte(redis)) != open {
+			t.Errorf("%s:\n%s", set, text)
+		}
+	}
+}
+
 // TestTheSchemaRefusesWhatCannotBeMeant, and a word that the chart does not know, in every group.
 func TestTheSchemaRefusesWhatCannotBeMeant(t *testing.T) {
 	c := load(t, chartPath)
