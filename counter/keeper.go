@@ -411,13 +411,15 @@ func (k *Keeper) learn(records []Record, before map[*line]uint64) {
 		if l == nil {
 			continue
 		}
+		floor := uint64(0)
 		if granted := before[l]; record.Readable() && record.Next <= granted {
 			k.c.Log.Warn("the record of a sequence was set back: the values at hand are dropped", "sequence", record.Name,
 				"free", record.Next, "granted", granted)
-			record.Floor = max(record.Floor, granted+1)
+			floor = granted + 1
 		}
 		l.mu.Lock()
 		l.machine.Learn(record)
+		l.machine.drop(floor)
 		l.mu.Unlock()
 		k.Ring(record.Name)
 	}

@@ -237,13 +237,21 @@ func (m *Machine) Learn(r Record) {
 	if r.Retired && !m.closed {
 		m.retire()
 	}
-	if r.Floor > m.floor {
-		m.floor = r.Floor
-		m.to.Raise(r.Floor)
+	if m.drop(r.Floor) && r.Fault == nil {
 		m.log.Info("a sequence was raised", "sequence", m.def.Name, "at_least", r.Floor)
 	}
 	m.retry = time.Time{}
 	m.judge(r)
+}
+
+// drop drops the values at hand below floor. It reports whether that is the highest floor so far.
+func (m *Machine) drop(floor uint64) bool {
+	if floor <= m.floor {
+		return false
+	}
+	m.floor = floor
+	m.to.Raise(floor)
+	return true
 }
 
 // retire stops the issuer. Its values are lost.
