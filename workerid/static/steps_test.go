@@ -222,9 +222,19 @@ func (s *scene) calls() steps.Calls {
 		"acquire": s.acquire,
 		"extend":  s.extend,
 		"go-on":   s.goOn,
-		"issue":   s.issue,
-		"run":     s.run,
-		"busy":    s.busy,
+		"gain": func(name string, ms int64) (said string, err error) { // is go-on by a clock that is set
+			for range ms / 500 {
+				s.id += 50
+				s.clocks.Wall += 50
+				if said, err = s.goOn(name, 500); err != nil {
+					break
+				}
+			}
+			return said, err
+		},
+		"issue": s.issue,
+		"run":   s.run,
+		"busy":  s.busy,
 		"stop": func(name string) error { // cleanly
 			p := s.runs[name]
 			return errors.Join(p.Release(ctx, p.grant, p.ids.Seal()), p.Close())
