@@ -323,6 +323,31 @@ func TestOthersDoNotWaitForAName(t *testing.T) {
 	}
 }
 
+// A fullStore has no place for what it must record.
+type fullStore struct{ counter.Store }
+
+func (fullStore) Reserve(context.Context, string, uint64) (counter.Block, error) {
+	return counter.Block{}, errors.New("the disk is full")
+}
+
+// TestASequenceSaysWhatItWaitsFor, once its store has answered.
+func TestASequenceSaysWhatItWaitsFor(t *testing.T) {
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 984), Counters: fullStore{counters}})
+	n, err := ids.Name(t.Context(), "orders sequence")
+	for err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err = n.ID(ctx)
+		cancel()
+		if !errors.Is(err, katsubushi.ErrUnready) || !strings.Contains(err.Error(), "sequence orders: no block for ") {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Whatever is wrong with a Config is said at once.
 func TestMisuse(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package katsubushi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -19,7 +20,8 @@ type Name struct {
 	definition kinds.Definition
 	source     id.Source
 	clock      *clock.Clock
-	texts      bool // its ids are texts
+	texts      bool         // its ids are texts
+	lack       func() error // of a sequence: why there is no value; nil = not a sequence
 }
 
 // ID is IDs.ID for this name.
@@ -86,6 +88,9 @@ func (n *Name) insist(ctx context.Context, count int, bulk bool) (id.Run, error)
 		run, err := n.source.Mint(id.At(n.clock.Now()), count, bulk)
 		if err == nil {
 			return run, nil
+		}
+		if err == id.ErrWait && n.lack != nil {
+			err = cmp.Or(n.lack(), err)
 		}
 		if err = n.of.wait(ctx, rung, err); err != nil {
 			return id.Run{}, err
@@ -158,6 +163,9 @@ func (s *IDs) declare(ctx context.Context, def kinds.Definition, r *counter.Reco
 	s.catalog.Declare([]issuer.Declared{{Definition: def, From: kind}})
 	n := &Name{of: s, definition: def, clock: s.main.clock, source: s.handler.Named([]byte(def.Name))}
 	_, n.texts = n.source.(id.Texter)
+	if q, ok := kind.(*issuer.Sequence); ok {
+		n.lack = q.Lack
+	}
 	s.names[def.Name] = n
 	return n, nil
 }

@@ -208,6 +208,14 @@ func (s *Sequence) Ready(int64) error {
 	return refusal("%s", s.missing(wait))
 }
 
+// Lack returns why there is no value at hand, and for how long; nil = nobody has found none.
+func (s *Sequence) Lack() error {
+	if wait, dry := s.dry.lasting(); dry {
+		return refusal("%s", s.missing(wait))
+	}
+	return nil
+}
+
 // Over returns why the sequence issues nothing any more, for good: it has ended, or an operator retired it. Ready
 // returns nil then, because no daemon could do better.
 func (s *Sequence) Over() error {
