@@ -53,44 +53,6 @@ func TestOneRaiseIsEnoughForAll(t *testing.T) {
 	t.Logf("%d epochs for %d daemons", len(epochs), n)
 }
 
-// C6: a newcomer compares its clock with those of holders whose marks move.
-func TestSkew(t *testing.T) {
-	for wrong, refused := range map[int64]bool{0: false, 1900: false, -1900: false, 2*skew + watch: true,
-		-skew - 1000: true, 365 * 24 * 3_600_000: true} {
-		w := newWorld(t)
-		w.init(0, 9)
-		var holders []*daemon
-		var grants []workerid.Grant
-		for i := range 3 {
-			h := w.daemon(fmt.Sprint("h", i), 0, 9)
-			grants = append(grants, h.mustAcquire())
-			holders = append(holders, h)
-			for j := range i {
-				grants[j] = holders[j].mustExtend(grants[j])
-			}
-		}
-		d := w.daemon("a", 0, 9)
-		d.wrong = wrong
-		d.Acquire(ctx, d.want())
-		for range 3 {
-			w.boot += watch / 3
-			for i, h := range holders {
-				grants[i] = h.mustExtend(grants[i])
-			}
-		}
-		w.boot += 2
-		_, err := d.Acquire(ctx, d.want())
-		if errors.Is(err, workerid.ErrSkew) != refused || !refused && err != nil {
-			t.Errorf("%d ms off: %v", wrong, err)
-		}
-		off := int64(d.Status().Ahead / time.Millisecond)
-		if s := d.Status(); s.Holders != 3 || off != 0 && (off > 0) == (wrong > 0) || max(off, -off) > max(wrong, -wrong) ||
-			max(off, -off) < max(wrong, -wrong)-watch-2 {
-			t.Errorf("%d ms off: %+v", wrong, s)
-		}
-	}
-}
-
 // The first records are read long before the last: a holder that wrote meanwhile and then no more has a clock that is
 // right.
 func TestSkewOfASlowReading(t *testing.T) {

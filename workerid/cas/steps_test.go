@@ -276,14 +276,18 @@ func play(t *testing.T, path string) {
 
 func (s *scene) calls() steps.Calls {
 	return steps.Calls{
-		"":             s.besides,
-		"pool":         s.init,
-		"pass":         func(ms int64) { s.boot += ms },
-		"daemon":       func(name string, lo, hi uint64) { s.enter(name, lo, hi) },
-		"lane":         s.lane,
-		"earlier":      s.earlier,
-		"autoinit":     func(daemon string) { s.daemons[daemon].AutoInit = true },
-		"its-clock":    func(daemon string, wrong int64) { s.daemons[daemon].wrong = wrong },
+		"":          s.besides,
+		"pool":      s.init,
+		"pass":      func(ms int64) { s.boot += ms },
+		"daemon":    func(name string, lo, hi uint64) { s.enter(name, lo, hi) },
+		"lane":      s.lane,
+		"earlier":   s.earlier,
+		"autoinit":  func(daemon string) { s.daemons[daemon].AutoInit = true },
+		"its-clock": func(daemon string, wrong int64) { s.daemons[daemon].wrong = wrong },
+		"clocks": func(daemon string) string { // of holders, as it sees them
+			status := s.daemons[daemon].Status()
+			return fmt.Sprintf("%v ahead, of %d", status.Ahead, status.Holders)
+		},
 		"acquire":      s.acquire,
 		"extend":       s.extend,
 		"beat":         s.beat,
