@@ -36,6 +36,7 @@ type Sequence struct {
 	short atomic.Uint64         // values in a row that a client waits for; 0 = no client waits
 	why   atomic.Pointer[error] // why there is no further block, or nil
 	dry   drought               // of blocks
+	last  atomic.Bool           // the values at hand are the sequence's last
 	*tally
 	term  bool   // it is that of one term of a Strict: if it is sealed, another one may follow
 	above uint64 // each value must be larger: this one was there before that term
@@ -69,8 +70,12 @@ func NewSequence(c SequenceConfig) *Sequence {
 // Source implements Kind. All loops share one source.
 func (s *Sequence) Source(int) id.Source { return s }
 
-// Mint implements id.Source. A sequence has no bulk: it has no rate to share.
-func (s *Sequence) Mint(when id.When, n int, _ bool) (id.Run, error) {
+// Mint implements id.Source. Bulk of which a sequence has only a part left is refused whole: a part is of no use to who
+// asked for all, and would be lost.
+func (s *Sequence) Mint(when id.When, n int, bulk bool) (id.Run, error) {
+	if bulk && s.values.Left() < uint64(n) && (s.last.Load() || errors.Is(s.reason(), counter.ErrEnded)) {
+		return id.Run{}, s.ended(n)
+	}
 	run, err := s.values.Take(when.Moment, n)
 	if err != nil && err != generator.ErrAhead {
 		return s.insist(when.Moment, n, false)
@@ -239,6 +244,7 @@ func (s *Sequence) Append(lo, hi uint64) error {
 	if wait, dry := s.dry.lasting(); dry {
 		s.waited.Add(int64(wait))
 	}
+	s.last.Store(hi == s.c.Definition.Last())
 	s.dry.supplied()
 	s.c.Wake()
 	return nil

@@ -60,10 +60,10 @@ func askFor(d time.Duration, ask func()) {
 	}
 }
 
-// take asks for values, as a client does that is "redirected", or that wants them "in-a-row".
+// take asks for values, as a client does that is "redirected", or that wants them "in-a-row" or as "bulk".
 func take(s id.Reserver, when id.When, n int, how ...string) (string, error) {
 	when.Redirect = slices.Contains(how, "redirected")
-	mint := func() (id.Run, error) { return s.Mint(when, n, false) }
+	mint := func() (id.Run, error) { return s.Mint(when, n, slices.Contains(how, "bulk")) }
 	if slices.Contains(how, "in-a-row") {
 		mint = func() (id.Run, error) { return s.Reserve(when, n) }
 	}
