@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 func sample() record {
@@ -50,37 +53,46 @@ func TestGoldenSharedMark(t *testing.T) {
 	}
 }
 
-// So is what a run adds to it; releases before take it for the id of another boot.
-func TestGoldenRecordOfARun(t *testing.T) {
-	r := sample()
-	const (
-		boot  = "0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a"
-		nonce = "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"
-		lock  = "fd00-c0a1"
-		page  = "19-3f2-18795c3c47e9e400"
-		tied  = boot + ";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;"
-	)
-	for text, want := range map[string]record{
-		boot:                             {Boot: boot},
-		"":                               {},
-		tied + "19-3f2-18795c3c47e9e400": {Boot: boot, Run: run{nonce, lock, page, false, false}},
-		tied + ";forgets":                {Boot: boot, Run: run{nonce, lock, "", true, false}},
-		tied + "19-3f2-18795c3c47e9e400;;stopped": {Boot: boot, Run: run{nonce, lock, page, false, true}},
-		tied + ";forgets;stopped":                 {Boot: boot, Run: run{nonce, lock, "", true, true}},
-		";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;;":           {Run: run{Nonce: nonce}},
-	} {
-		r.Boot, r.Run = want.Boot, want.Run
-		b := r.encode(nil)
-		if !bytes.Contains(b, []byte("\nboot "+orDash(text)+"\noffset")) {
-			t.Errorf("%+v is written as %s", want, bytes.TrimRight(b, "\n"))
+// TestRecords: what is written of a run, which releases before take for the id of another boot, and which values of
+// lines are believed. That was written down when a Sscanf read them, which stopped at any white space.
+func TestRecords(t *testing.T) {
+	steps.Run(t, "testdata/records.txt", func(t *testing.T) steps.Calls {
+		return steps.Calls{
+			// run BOOT NONCE LOCK PAGE [forgets] [stopped]: the line of it
+			"run": func(boot, nonce, lock, page string, words ...string) (string, error) {
+				r := sample()
+				r.Boot, r.Run = boot, run{nonce, lock, page, slices.Contains(words, forgets), slices.Contains(words, stopped)}
+				b := r.encode(nil)
+				if got, err := decode(b); got != r || err != nil {
+					t.Errorf("it is read as %+v, %v", got, err)
+				}
+				_, line, _ := strings.Cut(string(b), "\nboot ")
+				line, _, _ = strings.Cut(line, "\n")
+				return line, r.check()
+			},
+			// values NAME VALUE ...: which of them are believed, each in a line of that name; they are quoted as in Go
+			"values": func(name string, values ...string) (believed string) {
+				lines := sample()
+				head, rest, _ := strings.Cut("katsubushi state 1\n"+lines.body(), "\n"+name+" ")
+				_, tail, _ := strings.Cut(rest, "\n")
+				for _, quoted := range values {
+					value, err := strconv.Unquote(quoted)
+					if err != nil {
+						t.Fatal(quoted, err)
+					}
+					b := sealed(head + "\n" + name + " " + value + "\n" + tail)
+					r, err := decode(b)
+					if err == nil {
+						believed += quoted + " "
+					}
+					if err == nil && !bytes.Equal(r.encode(nil), b) {
+						t.Errorf("%s is read as %+v", quoted, r)
+					}
+				}
+				return believed
+			},
 		}
-		if got, err := decode(b); got != r || err != nil {
-			t.Errorf("%q is read as %+v, %v", text, got, err)
-		}
-		if err := r.check(); err != nil {
-			t.Error(err)
-		}
-	}
+	})
 }
 
 func TestEmptyTexts(t *testing.T) {
@@ -159,36 +171,6 @@ func TestOtherVersions(t *testing.T) {
 	copy(b[end:], fmt.Sprintf("crc32c %08x", crc32.Checksum(b[:end], crc32.MakeTable(crc32.Castagnoli))))
 	if _, _, err := recoverRecord(append(b, b...)); !errors.Is(err, durable.ErrVersion) || errors.Is(err, ErrDamaged) {
 		t.Error(err)
-	}
-}
-
-// Which values of a line are believed was written down when a Sscanf read them, which stopped at any white space.
-func TestGoldenValues(t *testing.T) {
-	for _, x := range []struct {
-		name     string
-		believed []string
-		refused  []string
-	}{
-		{"generation", []string{"0", "18446744073709551615"},
-			[]string{"", "+1", "01", "-1", "-0", "0x1", "1_0", " 1", "1 ", "1\r", "1\u00a0", "18446744073709551616", "x"}},
-		{"mark", []string{"0", "-1", "-9223372036854775808"}, []string{"", "+1", "-01", "- 1", "9223372036854775808", "1e3"}},
-		{"offset", []string{"0", "-1"}, []string{"", "0\nmore 1", "0\n"}},
-		{"fingerprint", []string{"x", "-", "--", "é", "\ufffd", "\ufeff", "\x00", "a;b"},
-			[]string{"", " x", "x ", "x y", "x\r", "\tx", "x\v", "a\u0085", "a\u00a0b", "\u3000", "\xff", "a\xc2"}},
-		{"boot", []string{"b", "-", ";", "b;n;l;p", "b;n;l;p;forgets", "b;n;l;p;;stopped", ";n;l;p", "a;b;c;d;e;f;g"},
-			[]string{"", "b;n;l;p;", "b;n;l;p;x", "b;n;l;p;;x", ";;;", "b;;;;;stopped\u2028"}},
-	} {
-		lines := sample()
-		before := "\n" + x.name + " "
-		head, rest, _ := strings.Cut("katsubushi state 1\n"+lines.body(), before)
-		_, tail, _ := strings.Cut(rest, "\n")
-		for i, value := range append(x.believed, x.refused...) {
-			b := sealed(head + before + value + "\n" + tail)
-			r, err := decode(b)
-			if (err == nil) != (i < len(x.believed)) || err == nil && !bytes.Equal(r.encode(nil), b) {
-				t.Errorf("%s %q: %+v, %v", x.name, value, r, err)
-			}
-		}
 	}
 }
 
