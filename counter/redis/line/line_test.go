@@ -22,7 +22,8 @@ func TestTheLine(t *testing.T) {
 		var r Record
 		define := func(words []string) counter.Definition {
 			return sequence(func(d *counter.Definition) {
-				fields := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max, "rate": &d.Rate}
+				fields := map[string]*uint64{"start": &d.Start, "step": &d.Step, "offset": &d.Offset, "max": &d.Max,
+					"rate": &d.Rate}
 				for _, word := range words {
 					name, value, _ := strings.Cut(word, "=")
 					if d.RefuseLoss = d.RefuseLoss || name == "refuse"; fields[name] != nil {
