@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"net"
 	"net/http"
 	"os"
@@ -53,14 +52,13 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 	if p.Addr() != port.Addr().String() || p.HTTP() != other.Addr().String() {
 		t.Errorf("it listens on %s and %s, not on %s and %s", p.Addr(), p.HTTP(), port.Addr(), other.Addr())
 	}
-	conn := dial(t, "tcp", p.Addr())
-	last := get(t, conn, bufio.NewReader(conn))
+	first := newAsker(t, "tcp", p.Addr())
+	first.id(t)
 	p.end(t, syscall.SIGTERM)
-	waiting := dial(t, "tcp", p.Addr()) // into the backlog
+	waiting := newAsker(t, "tcp", p.Addr()) // into the backlog
+	waiting.last = first.last
 	p = runs(t, passing(t, binary, "port", port), args...)
-	if id := get(t, waiting, bufio.NewReader(waiting)); id <= last {
-		t.Errorf("id %d after %d", id, last)
-	}
+	waiting.id(t)
 
 	// A unix socket's file is the supervisor's.
 	path := filepath.Join(t.TempDir(), "s")
@@ -68,8 +66,7 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 	p.end(t, syscall.SIGTERM)
 	p = runs(t, passing(t, binary, "sock", sock), args...)
 	p.WaitListening(t)
-	conn = dial(t, "unix", path)
-	get(t, conn, bufio.NewReader(conn))
+	newAsker(t, "unix", path).id(t)
 	p.end(t, syscall.SIGTERM)
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the daemon removed a socket that is not its own: %v", err)
@@ -95,11 +92,10 @@ func TestProcessSocketsOfASupervisorStay(t *testing.T) {
 		return passing(t, program, "sock:http-port", sock, web)
 	}, append(inMemory(t), "-worker-id", "39")...)
 	u.awaitControl(t)
-	conn := dial(t, "unix", path)
-	r := bufio.NewReader(conn)
+	ids := newAsker(t, "unix", path)
 	for range 2 {
 		u.succeed(t)
-		get(t, conn, r)
+		ids.id(t)
 	}
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	if resp, err := client.Get("http://" + web.Addr().String() + "/id"); err != nil || resp.StatusCode != http.StatusOK {

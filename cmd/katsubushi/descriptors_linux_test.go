@@ -39,20 +39,13 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 		p.WaitListening(t)
 		limit := files - otherFiles - (files-otherFiles-fewConnections)/4
 		for i := range limit {
-			conn := dial(t, "tcp", p.Addr())
-			r := bufio.NewReader(conn)
+			c := countFrom(t, p)
 			if i > 0 {
-				get(t, conn, r)
+				c.must(t, "id")
 				continue
 			}
 			for i := range sequences {
-				var a answer
-				if _, err := fmt.Fprintf(conn, "get s%d\r\n", i); err != nil {
-					t.Fatal(err)
-				}
-				if err := a.read(r); err != nil || len(a.ids) != 1 {
-					t.Fatalf("s%d: %+v, %v", i, a, err)
-				}
+				c.must(t, fmt.Sprint("s", i))
 			}
 		}
 		conn := dial(t, "tcp", p.Addr())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -267,9 +266,8 @@ func upgradeRefused(t *testing.T, old string) {
 	before.end(t, syscall.SIGTERM)
 
 	u = startUpgradable(t, append(args, "-port", freePort(t))...)
-	conn := dial(t, "tcp", u.Addr())
-	r, largest := bufio.NewReader(conn), c.newRun()
-	c.add([]uint64{get(t, conn, r)})
+	ids, largest := newAsker(t, "tcp", u.Addr()), c.newRun()
+	c.add([]uint64{ids.id(t)})
 	c.above(t, largest)
 	u.install(t, old)
 	code, said := u.upgrade(t)
@@ -278,7 +276,7 @@ func upgradeRefused(t *testing.T, old string) {
 		t.Errorf("to the version before: exit code %d, %s", code, said)
 	}
 	largest = c.newRun()
-	c.add([]uint64{get(t, conn, r)})
+	c.add([]uint64{ids.id(t)})
 	c.above(t, largest)
 	c.verdict(t)
 }

@@ -19,8 +19,29 @@ type counting struct {
 
 func countFrom(t *testing.T, p *process) *counting {
 	t.Helper()
-	conn := dial(t, "tcp", p.Addr())
-	return &counting{conn, bufio.NewReader(conn)}
+	return &newAsker(t, "tcp", p.Addr()).counting
+}
+
+// An asker asks one daemon for ids, each of which must be above the one before.
+type asker struct {
+	counting
+	last uint64
+}
+
+func newAsker(t *testing.T, network, address string) *asker {
+	t.Helper()
+	conn := dial(t, network, address)
+	return &asker{counting: counting{conn, bufio.NewReader(conn)}}
+}
+
+func (a *asker) id(t *testing.T) uint64 {
+	t.Helper()
+	id := a.must(t, "id")
+	if id <= a.last {
+		t.Errorf("id %d after %d", id, a.last)
+	}
+	a.last = id
+	return id
 }
 
 // raised reports whether a sequence was raised, be it that a daemon has been killed, or is slow to confirm it.

@@ -20,9 +20,8 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 	u := startUpgradable(t,
 		append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key",
 			key)...)
-	conn := dial(t, "unix", sock)
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
+	ids := newAsker(t, "unix", sock)
+	ids.id(t)
 	u.Says(t, "redis listening")
 	address, _ := u.Entry("redis listening")["address"].(string)
 	encrypted, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
@@ -38,14 +37,11 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last = max(last, id)
+	ids.last = max(ids.last, id)
 	u.succeed(t)
 	if _, err := over.ReadByte(); err != io.EOF { // that of close_notify: else it is io.ErrUnexpectedEOF, or a reset
 		t.Errorf("the encrypted connection ended with %v", err)
 	}
-	if id := get(t, conn, r); id <= last {
-		t.Errorf("id %d after %d", id, last)
-	}
-	again := dial(t, "unix", sock)
-	get(t, again, bufio.NewReader(again))
+	ids.id(t)
+	newAsker(t, "unix", sock).id(t)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestProcessUpgradeKilled kills the old process or the new one at each step. The other one serves, and
@@ -54,9 +56,8 @@ func TestProcessUpgradeKilled(t *testing.T) {
 					continue // a daemon that is killed, and nothing else
 				}
 				what := fmt.Sprintf("kill -9 of the %s process %s %s", victim, when, kind)
-				idle := dial(t, "tcp", "127.0.0.1:"+port) // so that something moves
-				idle.SetDeadline(time.Now().Add(time.Minute))
-				get(t, idle, bufio.NewReader(idle))
+				idle := newAsker(t, "tcp", "127.0.0.1:"+port) // so that something moves
+				idle.id(t)
 				u.pretend(t, strings.Join([]string{"between", binary, kind, victim, when}, " "))
 				code, said := u.upgrade(t)
 				t.Logf("%s: exit code %d, %s", what, code, said)
@@ -106,9 +107,8 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 	t.Parallel()
 	for _, record := range [][]string{inMemory(t), {"-state-dir", "none"}} {
 		u := startUpgradable(t, append(record, "-worker-id", "37")...)
-		conn := dial(t, "tcp", u.Addr())
-		r := bufio.NewReader(conn)
-		last := get(t, conn, r)
+		ids := newAsker(t, "tcp", u.Addr())
+		ids.id(t)
 		u.pretend(t, "between "+binary+" serving new later")
 		answered := make(chan string, 1)
 		go func() {
@@ -120,24 +120,21 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 		// killed here before: then that has come.
 		for begun, n := time.Now(), 0; n < 1_000 && time.Since(begun) < 2*time.Second; n++ {
 			var a answer
-			if _, err := io.WriteString(conn, "get id\r\n"); err != nil || a.read(r) != nil {
+			if _, err := io.WriteString(ids, "get id\r\n"); err != nil || a.read(ids.r) != nil {
 				break
 			}
-			if len(a.ids) != 1 || a.ids[0] <= last {
-				t.Fatalf("%+v after %d", a, last)
+			if len(a.ids) != 1 || a.ids[0] <= ids.last {
+				t.Fatalf("%+v after %d", a, ids.last)
 			}
-			last = a.ids[0]
+			ids.last = a.ids[0]
 		}
-		if err := os.WriteFile(u.program+".now", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tempfile.Write(t, u.program+".now", "")
 		if said := <-answered; !strings.Contains(said, "1 connections are lost") {
 			t.Errorf("the upgrade: %s", said)
 		}
-		conn = dial(t, "tcp", u.Addr())
-		if id := get(t, conn, bufio.NewReader(conn)); id <= last {
-			t.Errorf("%v: the old process goes on with id %d, and the new one had issued %d", record, id, last)
-		}
+		after := newAsker(t, "tcp", u.Addr()) // the old process goes on above what the new one had issued
+		after.last = ids.last
+		after.id(t)
 	}
 }
 
@@ -146,9 +143,8 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 func TestProcessUpgradeAsleep(t *testing.T) {
 	t.Parallel()
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "38")...)
-	conn := dial(t, "tcp", u.Addr())
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
+	ids := newAsker(t, "tcp", u.Addr())
+	ids.id(t)
 	u.pretend(t, "between "+binary+" serving old asleep")
 	answered := make(chan string, 1)
 	go func() {
@@ -157,18 +153,12 @@ func TestProcessUpgradeAsleep(t *testing.T) {
 	}()
 	await(t, "the old process stands still", func() bool { return asleep(u.now) })
 	for woken := time.Now().Add(11 * time.Second); time.Now().Before(woken); time.Sleep(100 * time.Millisecond) {
-		id := get(t, conn, r) // of the new process
-		if id <= last {
-			t.Fatalf("id %d after %d", id, last)
-		}
-		last = id
+		ids.id(t) // of the new process
 	}
 	u.Resume(t)
 	if said := <-answered; !strings.Contains(said, "with 1 connections") {
 		t.Errorf("the upgrade: %s", said)
 	}
 	await(t, "the old process ends", func() bool { return gone(u.Process.Pid) })
-	if id := get(t, conn, r); id <= last {
-		t.Errorf("id %d after %d", id, last)
-	}
+	ids.id(t)
 }

@@ -30,8 +30,8 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	}
 	declare("early uuid4\n")
 	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s", "-names", names)...)
-	conn := dial(t, "tcp", u.Addr())
-	r := bufio.NewReader(conn)
+	ids := newAsker(t, "tcp", u.Addr())
+	conn, r := ids.Conn, ids.r
 	worker := func(id uint64) uint64 { return generator.Katsubushi().Decompose(id).Worker }
 	for range 40 { // 40 million ids: some ten seconds
 		io.WriteString(conn, strings.Repeat("ids 10000\r\n", 100))
@@ -45,16 +45,15 @@ func TestProcessUpgradeLeased(t *testing.T) {
 			}
 		}
 	}
-	last := get(t, conn, r)
-	if had := worker(last); had != 1 {
+	if had := worker(ids.id(t)); had != 1 {
 		t.Errorf("it has worker id %d", had)
 	}
 
 	rival := launch(t, pool...)
 	rival.WaitListening(t)
 	code, said := u.upgrade(t, "-timeout", "2s")
-	if id := get(t, conn, r); code != exitFailure || !strings.Contains(said, "goes on") || id <= last || worker(id) != 1 {
-		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
+	if id := ids.id(t); code != exitFailure || !strings.Contains(said, "goes on") || worker(id) != 1 {
+		t.Errorf("without a free worker id: exit code %d, %s; id %d", code, said, id)
 	}
 	waits := func() int { return strings.Count(u.Logged(), `"reason":"no worker id is free"`) }
 	before := waits()
@@ -88,10 +87,10 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	}()
 
 	for _, next := range []uint64{2, 1} {
-		last = get(t, conn, r)
+		ids.id(t)
 		u.succeed(t)
-		if id := get(t, conn, r); id <= last || worker(id) != next {
-			t.Errorf("id %d of worker id %d after %d, want worker id %d", id, worker(id), last, next)
+		if id := ids.id(t); worker(id) != next {
+			t.Errorf("id %d of worker id %d, want worker id %d", id, worker(id), next)
 		}
 		if next == 2 {
 			close(upgraded)

@@ -153,20 +153,6 @@ func gone(pid int) bool {
 	return err != nil || bytes.HasPrefix(after, []byte("Z"))
 }
 
-// get asks for an id on a connection.
-func get(t *testing.T, c net.Conn, r *bufio.Reader) uint64 {
-	t.Helper()
-	var a answer
-	_, err := io.WriteString(c, "get id\r\n")
-	if err == nil {
-		err = a.read(r)
-	}
-	if err != nil || len(a.ids) != 1 {
-		t.Fatalf("get id: %+v, %v", a, err)
-	}
-	return a.ids[0]
-}
-
 // TestProcessUpgradeRefused: whatever the new program does, the old process goes on, with its connections,
 // and whoever asked reads why.
 func TestProcessUpgradeRefused(t *testing.T) {
@@ -184,9 +170,8 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	was := "http-port " + freePort(t)
 	write(config, was, 0o600)
 	u := startUpgradable(t, append(onDisk(t), "-worker-id", "31", "-config", config)...)
-	conn := dial(t, "tcp", u.Addr())
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
+	ids := newAsker(t, "tcp", u.Addr())
+	ids.id(t)
 	refused := func(what, says string, args ...string) {
 		t.Helper()
 		code, said := u.upgrade(t, args...)
@@ -194,11 +179,7 @@ func TestProcessUpgradeRefused(t *testing.T) {
 			!strings.Contains(said, fmt.Sprintf("process %d goes on", u.now)) {
 			t.Errorf("%s: exit code %d, %q, which lacks %q", what, code, said, says)
 		}
-		if id := get(t, conn, r); id <= last {
-			t.Errorf("%s: id %d after %d", what, id, last)
-		} else {
-			last = id
-		}
+		ids.id(t)
 		if status, _, body := httpGet(u.HTTP(), "/id"); status != http.StatusOK {
 			t.Fatalf("%s: HTTP: %d, %s", what, status, body)
 		}
@@ -267,21 +248,17 @@ func TestProcessUpgradeDiskStandsStill(t *testing.T) {
 	t.Parallel()
 	dir, freeze, thaw := frozenDisk(t)
 	u := startUpgradable(t, "-worker-id", "26", "-state-dir", dir)
-	conn := dial(t, "tcp", u.Addr())
-	defer conn.Close()
-	r := bufio.NewReader(conn)
-	get(t, conn, r)
+	ids := newAsker(t, "tcp", u.Addr())
+	ids.id(t)
 	freeze()
 	code, said := u.upgrade(t)
 	if code != exitFailure || !strings.Contains(said, "the disk of the state directory has not answered for 2s") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
-	before := get(t, conn, r)
+	ids.id(t)
 	thaw()
 	u.succeed(t)
-	if after := get(t, conn, r); after <= before {
-		t.Errorf("%d after %d", after, before)
-	}
+	ids.id(t)
 }
 
 // TestProcessUpgradeDeaf: a new process that is ready, but does not take the connections, holds clients up for
@@ -289,11 +266,9 @@ func TestProcessUpgradeDiskStandsStill(t *testing.T) {
 func TestProcessUpgradeDeaf(t *testing.T) {
 	t.Parallel()
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "35")...)
-	conn := dial(t, "tcp", u.Addr())
-	conn.SetDeadline(time.Now().Add(5 * time.Minute))
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
-	if _, err := io.WriteString(conn, "get"+strings.Repeat(" key", 200_000)); err != nil {
+	ids := newAsker(t, "tcp", u.Addr())
+	ids.id(t)
+	if _, err := io.WriteString(ids, "get"+strings.Repeat(" key", 200_000)); err != nil {
 		t.Fatal(err)
 	}
 	u.pretend(t, "deaf")
@@ -302,10 +277,10 @@ func TestProcessUpgradeDeaf(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 	var a answer
-	if _, err := io.WriteString(conn, "\r\n"); err != nil {
+	if _, err := io.WriteString(ids, "\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.read(r); err != nil || len(a.ids) != 200_000 || a.ids[0] <= last {
+	if err := a.read(ids.r); err != nil || len(a.ids) != 200_000 || a.ids[0] <= ids.last {
 		t.Errorf("%d ids, %v", len(a.ids), err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"os/exec"
@@ -19,9 +18,8 @@ func TestProcessUpgradeByOthers(t *testing.T) {
 		t.Skip("only root can be somebody else")
 	}
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "41")...)
-	conn := dial(t, "tcp", u.Addr())
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
+	ids := newAsker(t, "tcp", u.Addr())
+	ids.id(t)
 	dir, err := os.MkdirTemp("", "katsubushi-test") // everybody may enter it, unlike those of the tests
 	if err != nil {
 		t.Fatal(err)
@@ -45,9 +43,7 @@ func TestProcessUpgradeByOthers(t *testing.T) {
 	if strings.Contains(u.Logged(), `"upgrading"`) {
 		t.Errorf("an upgrade began")
 	}
-	if id := get(t, conn, r); id <= last {
-		t.Errorf("id %d after %d", id, last)
-	}
+	ids.id(t)
 	u.succeed(t) // the daemon's own user may
 }
 
@@ -66,15 +62,12 @@ func TestProcessUpgradeOfProcess1(t *testing.T) {
 		t.Skipf("no process namespace can be made here: %v", err)
 	}
 	u := startUpgradableBy(t, alone, "-state-dir", "none", "-worker-id", "42", "-sock", sock)
-	conn := dial(t, "unix", sock)
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
+	ids := newAsker(t, "unix", sock)
+	ids.id(t)
 	const want = "this process is number 1 of a container, which ends with it: start a container with the new image"
 	await(t, "it says why not", func() bool {
 		u.Process.Signal(syscall.SIGUSR2) // again, if it came before the daemon listens to signals
 		return strings.Contains(u.Logged(), want)
 	})
-	if id := get(t, conn, r); id <= last {
-		t.Errorf("id %d after %d", id, last)
-	}
+	ids.id(t)
 }
