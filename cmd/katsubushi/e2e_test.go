@@ -67,13 +67,7 @@ func TestProcessUnixSocket(t *testing.T) {
 	t.Parallel()
 	sock := filepath.Join(t.TempDir(), "k.sock")
 	p := start(t, "-worker-id", "1", "-sock", sock)
-	item, err := gomemcache(sock).Get("id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := strconv.ParseUint(string(item.Value), 10, 64); err != nil {
-		t.Fatal(err)
-	}
+	newAsker(t, "unix", sock).id(t)
 	if info, err := os.Stat(sock); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}

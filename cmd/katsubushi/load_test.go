@@ -272,6 +272,73 @@ func (l *load) kill(p *process) {
 	l.clients.Wait()
 }
 
+// A counting client asks one daemon for values.
+type counting struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func countFrom(t *testing.T, p *process) *counting {
+	t.Helper()
+	return &newAsker(t, "tcp", p.Addr()).counting
+}
+
+// An asker asks one daemon for ids, each of which must be above the one before.
+type asker struct {
+	counting
+	last uint64
+}
+
+func newAsker(t *testing.T, network, address string) *asker {
+	t.Helper()
+	conn := dial(t, network, address)
+	return &asker{counting: counting{conn, bufio.NewReader(conn)}}
+}
+
+func (a *asker) id(t *testing.T) uint64 {
+	t.Helper()
+	id := a.must(t, "id")
+	if id <= a.last {
+		t.Errorf("id %d after %d", id, a.last)
+	}
+	a.last = id
+	return id
+}
+
+// get returns the value of a key, or what the daemon says instead.
+func (c *counting) get(t *testing.T, key string) (v uint64, says string) {
+	t.Helper()
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
+	fmt.Fprintf(c, "get %s\r\n", key)
+	line, err := c.r.ReadString('\n')
+	if strings.HasPrefix(line, "VALUE ") {
+		line, err = c.r.ReadString('\n')
+		c.r.ReadString('\n')
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line = strings.TrimSpace(line)
+	if v, err = strconv.ParseUint(line, 10, 64); err != nil {
+		return 0, line
+	}
+	return v, ""
+}
+
+// must returns a value. On a busy machine the store may not have answered the daemon when it started.
+func (c *counting) must(t *testing.T, key string) (v uint64) {
+	t.Helper()
+	says := ""
+	await(t, "the store answers", func() bool {
+		v, says = c.get(t, key)
+		return !strings.HasPrefix(says, "SERVER_ERROR the counter store does not answer")
+	})
+	if says != "" {
+		t.Fatal(says)
+	}
+	return v
+}
+
 // statistic asks for a number, on a connection of its own.
 func statistic(t *testing.T, addr, name string) int64 {
 	t.Helper()

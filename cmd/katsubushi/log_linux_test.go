@@ -95,11 +95,8 @@ func launchInto(t *testing.T, stderr *os.File, args ...string) *process {
 func (d *deaf) serves(t *testing.T) {
 	t.Helper()
 	for range 16 {
-		c := dial(t, "unix", d.sock)
-		fmt.Fprint(c, "get id\r\n")
-		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "VALUE id 0 ") {
-			t.Fatalf("%q, %v", line, err)
-		}
+		c := newAsker(t, "unix", d.sock)
+		c.id(t)
 		c.Close()
 	}
 }

@@ -83,11 +83,8 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 			if s := readMemoryStats(t, port); s.Limit != limit {
 				t.Errorf("a limit of %d bytes, want %d", s.Limit, limit)
 			}
-			other := dial(t, "tcp", p.Addr())
-			io.WriteString(other, "get id\r\n")
-			if line, err := bufio.NewReader(other).ReadString('\n'); !strings.HasPrefix(line, "VALUE id 0 ") {
-				t.Errorf("meanwhile another client got %q, %v", line, err)
-			}
+			other := newAsker(t, "tcp", p.Addr())
+			other.id(t)
 			var told atomic.Int64
 			for _, c := range conns {
 				go func() {

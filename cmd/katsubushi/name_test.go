@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -30,4 +31,9 @@ func nextOf(t *testing.T, url, name string) uint64 {
 		t.Fatal(code, err, stdout, stderr)
 	}
 	return shown.Next
+}
+
+// raised reports whether a sequence was raised, be it that a daemon has been killed, or is slow to confirm it.
+func raised(code int, stderr string) bool {
+	return code == exitOK || code == exitFailure && strings.Contains(stderr, "has not confirmed it")
 }

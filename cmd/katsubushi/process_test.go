@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bradfitz/gomemcache/memcache"
-
 	"github.com/katsubushi/katsubushi/v3/internal/control"
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
@@ -157,13 +155,6 @@ func dial(t *testing.T, network, addr string) net.Conn {
 	}
 	c.SetDeadline(time.Now().Add(5 * time.Minute))
 	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// gomemcache is that client. By itself it gives up after half a second, which a busy machine may take.
-func gomemcache(addr string) *memcache.Client {
-	c := memcache.New(addr)
-	c.Timeout = 2 * time.Minute
 	return c
 }
 

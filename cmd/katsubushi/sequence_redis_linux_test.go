@@ -41,9 +41,10 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	generator(exitUsage, "is not what is recorded", "create", "orders sequence rate=101")
 
 	p = daemon(start)
-	for _, want := range []string{"1", "2", "3"} {
-		if item, err := gomemcache(p.Addr()).Get("orders"); err != nil || string(item.Value) != want {
-			t.Fatalf("%v, %v; want %s", item, err, want)
+	c := countFrom(t, p)
+	for want := range uint64(3) {
+		if v := c.must(t, "orders"); v != want+1 {
+			t.Fatalf("%d; want %d", v, want+1)
 		}
 	}
 	p.end(t, syscall.SIGTERM)

@@ -110,11 +110,7 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 		ids := newAsker(t, "tcp", u.Addr())
 		ids.id(t)
 		u.pretend(t, "between "+binary+" serving new later")
-		answered := make(chan string, 1)
-		go func() {
-			_, said := u.upgrade(t)
-			answered <- said
-		}()
+		answered := u.upgrading(t)
 		await(t, "it is under way", func() bool { return strings.Contains(u.Logged(), `"took over"`) })
 		// Of the new process, which has the connection. The old one kills it after some seconds, if it is not
 		// killed here before: then that has come.
@@ -146,11 +142,7 @@ func TestProcessUpgradeAsleep(t *testing.T) {
 	ids := newAsker(t, "tcp", u.Addr())
 	ids.id(t)
 	u.pretend(t, "between "+binary+" serving old asleep")
-	answered := make(chan string, 1)
-	go func() {
-		_, said := u.upgrade(t)
-		answered <- said
-	}()
+	answered := u.upgrading(t)
 	await(t, "the old process stands still", func() bool { return asleep(u.now) })
 	for woken := time.Now().Add(11 * time.Second); time.Now().Before(woken); time.Sleep(100 * time.Millisecond) {
 		ids.id(t) // of the new process

@@ -118,6 +118,16 @@ func (u *upgradable) upgrade(t *testing.T, args ...string) (code int, said strin
 	return c.ProcessState.ExitCode(), strings.TrimSpace(string(out))
 }
 
+// upgrading is upgrade beside what the test does. What was printed comes at the end.
+func (u *upgradable) upgrading(t *testing.T, args ...string) <-chan string {
+	answered := make(chan string, 1)
+	go func() {
+		_, said := u.upgrade(t, args...)
+		answered <- said
+	}()
+	return answered
+}
+
 // succeed upgrades to the real program, at the second or third try if the machine is busy: the old process serves on
 // when a step takes too long. Nothing else is a reason to try again.
 func (u *upgradable) succeed(t *testing.T) (said string) {
@@ -227,11 +237,8 @@ func TestProcessUpgradeRefused(t *testing.T) {
 
 	// An upgrade during an upgrade.
 	u.pretend(t, "waits")
-	first, tries := make(chan string, 1), strings.Count(u.Logged(), `"upgrading"`)
-	go func() {
-		_, said := u.upgrade(t, "-timeout", "1h")
-		first <- said
-	}()
+	tries := strings.Count(u.Logged(), `"upgrading"`)
+	first := u.upgrading(t, "-timeout", "1h")
 	await(t, "it is under way", func() bool { return strings.Count(u.Logged(), `"upgrading"`) > tries })
 	refused("an upgrade during an upgrade", "an upgrade is under way already")
 	// TERM ends both.
