@@ -32,20 +32,21 @@ func passing(t *testing.T, program, names string, sockets ...any) *exec.Cmd {
 	return c
 }
 
+func listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
 // TestProcessSocketsOfASupervisor: the daemon serves the sockets that it gets, with the numbers that they
 // have, and a client that connects while the daemon is away waits for the next one.
 func TestProcessSocketsOfASupervisor(t *testing.T) {
 	t.Parallel()
-	listen := func(network, address string) net.Listener {
-		t.Helper()
-		ln, err := net.Listen(network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { ln.Close() })
-		return ln
-	}
-	port, other := listen("tcp", "127.0.0.1:0"), listen("tcp", "127.0.0.1:0")
+	port, other := listen(t, "tcp", "127.0.0.1:0"), listen(t, "tcp", "127.0.0.1:0")
 	args := append(onDisk(t), "-worker-id", "36", "-log-format", "json", "-claim", "off", "-port", "11212")
 	p := runs(t, passing(t, binary, "port:http-port", port, other), args...)
 	p.WaitListening(t)
@@ -62,7 +63,7 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 
 	// A unix socket's file is the supervisor's.
 	path := filepath.Join(t.TempDir(), "s")
-	sock := listen("unix", path)
+	sock := listen(t, "unix", path)
 	p.end(t, syscall.SIGTERM)
 	p = runs(t, passing(t, binary, "sock", sock), args...)
 	p.WaitListening(t)
@@ -78,16 +79,7 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 func TestProcessSocketsOfASupervisorStay(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
-	sock, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sock.Close()
-	web, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer web.Close()
+	sock, web := listen(t, "unix", path), listen(t, "tcp", "127.0.0.1:0")
 	u := startUpgradableBy(t, func(program string) *exec.Cmd {
 		return passing(t, program, "sock:http-port", sock, web)
 	}, append(inMemory(t), "-worker-id", "39")...)
@@ -113,21 +105,13 @@ func TestProcessSocketsOfASupervisorStay(t *testing.T) {
 // TestProcessSocketsRefused: what is passed is checked, and refused with a sentence and exit code 2.
 func TestProcessSocketsRefused(t *testing.T) {
 	t.Parallel()
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tcp.Close()
+	tcp := listen(t, "tcp", "127.0.0.1:0")
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer udp.Close()
-	client, err := net.Dial("tcp", tcp.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := dial(t, "tcp", tcp.Addr().String())
 	pipe, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // startAdmin starts a daemon with an admin port, for ann, whose password is "secret". It returns the port's
@@ -18,12 +16,8 @@ import (
 func startAdmin(t *testing.T, args ...string) (address, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	password, file := filepath.Join(dir, "password"), filepath.Join(dir, "users")
-	tempfile.Write(t, password, "secret\n")
-	if out, err := exec.Command(binary, "user", "add", "ann", "*=get,admin", "-auth-file", file, "-password-file",
-		password).CombinedOutput(); err != nil {
-		t.Fatal(err, string(out))
-	}
+	file := filepath.Join(dir, "users")
+	runUser(t, "secret\n", "add", "ann", "*=get,admin", "-auth-file", file)
 	p := start(t,
 		append([]string{"-worker-id", "1", "-auth-file", file, "-admin-port", freePort(t), "-state-dir", dir,
 			"-state-any-disk"}, args...)...)

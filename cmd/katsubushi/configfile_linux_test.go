@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestFilesOfSettingsThatAreNone are refused, and not waited for.
 func TestFilesOfSettingsThatAreNone(t *testing.T) {
 	dir := t.TempDir()
-	pipe, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
-	if err := os.WriteFile(large, bytes.Repeat([]byte("#\n"), maxConfigFile/2+1), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	pipe, large := filepath.Join(dir, "pipe"), tempfile.Write(t, "large", strings.Repeat("#\n", maxConfigFile/2+1))
 	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
 		t.Fatal(err)
 	}

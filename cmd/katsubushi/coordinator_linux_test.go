@@ -148,7 +148,7 @@ func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 		told := map[string]string{}
 		command := func(args ...string) {
 			t.Helper()
-			told[args[0]] = printed(t, args...)
+			told[args[0]] = printed(t, binary, args...)
 		}
 		command(slices.Concat([]string{"lease", "init", "-how", "new"}, pool.flags)...)
 		p := pool.start(t, "-http-port", freePort(t))

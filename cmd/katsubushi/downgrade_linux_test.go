@@ -60,10 +60,10 @@ func TestDowngrade(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 		flags := append([]string{"-store", s.URL(), "-state-dir", "none"}, shortPool...)
-		must(t, binary, slices.Concat([]string{"lease", "init", "-how", "new"}, flags[:2], shortPool)...)
+		printed(t, binary, slices.Concat([]string{"lease", "init", "-how", "new"}, flags[:2], shortPool)...)
 		shareStores(t, old, [2][]string{flags, flags}, "redis://"+s.Addr()+"/0?ns=counters")
 		for _, program := range []string{binary, old} {
-			if list := must(t, program,
+			if list := printed(t, program,
 				slices.Concat([]string{"lease", "list"}, flags[:2], shortPool)...); !strings.Contains(list, "WORKER") {
 				t.Errorf("lease list: %s", list)
 			}
@@ -82,16 +82,6 @@ func TestDowngrade(t *testing.T) {
 			upgradeRefused(t, old)
 		}
 	})
-}
-
-// must runs a program to its end, and returns what it printed.
-func must(t *testing.T, program string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(program, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, out)
-	}
-	return string(out)
 }
 
 // startProgram starts a version of the daemon; its memory pages go into a directory of their own.
@@ -140,7 +130,7 @@ func swapStateFiles(t *testing.T, old string, end func(*testing.T, *swapped), la
 // shareStores has both versions work at the same time, with a sequence in a store. One of them is then swapped
 // for the other version, after a clean stop or a kill.
 func shareStores(t *testing.T, old string, flags [2][]string, counters string) {
-	must(t, binary, "generator", "create", "orders sequence batch=50", "-counters", counters)
+	printed(t, binary, "generator", "create", "orders sequence batch=50", "-counters", counters)
 	var mu sync.Mutex
 	values, all := map[uint64]bool{}, census{lanes: 1, hasty: true}
 	largest := map[uint64]uint64{} // by worker id

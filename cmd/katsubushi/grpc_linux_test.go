@@ -106,7 +106,7 @@ func TestProcessGRPCMemoryIsBounded(t *testing.T) {
 		}
 		all.Wait()
 		await(t, "the rest fits", func() bool {
-			s := readMemoryStats(t, httpPort)
+			s := readStats(t, httpPort)
 			// Those of a later wave are refused while what is left of an earlier one is in memory.
 			return s.Held <= s.Limit && s.Closed+s.Refused >= clients*wave-most
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// The tests in this file cause faults in whole daemons and a real Redis, on real clocks, under load.
+// The tests in this file cause faults in whole daemons and a real Redis, on real clocks.
 
 // alone are the settings of a pool with short leases and one worker id, so its daemons can only succeed each other.
 var alone = []string{"-max-worker-id", "1", "-max-skew", "100ms", "-lease", aloneLease.String()}
@@ -61,4 +61,28 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	asked.awaitMore(t, 2000)
 	asked.finish(t)
 	c.verdict(t)
+}
+
+// A daemon that may not have a worker id says why, without the password, tries again and says nothing more, and comes
+// up by itself once it may.
+func TestProcessWaitsUntilItMayLease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	url := server.URL()
+	pool := redisPool(t, url)
+	server.Do("ACL", "SETUSER", "ids", "on", ">old", "~*", "+@all")
+	port := freePort(t)
+	p := pool.launch(t, "-redis", strings.Replace(url, "//", "//ids:hush@", 1), "-http-port", port)
+	awaitReadyz(t, port, 503, "no worker id yet", server.Addr()+": WRONGPASS ")
+	await(t, "it tries again", func() bool { return readStats(t, port).AcquisitionsFailed >= 4 })
+	p.Says(t, `"msg":"lease"`)
+	if n := strings.Count(p.Logged(), `"msg":"lease"`); n != 1 {
+		t.Errorf("it has said so %d times", n)
+	}
+	if _, _, stats := httpGet(port, "/stats"); strings.Contains(stats+p.Logged(), "hush") {
+		t.Error("the password is shown")
+	}
+	server.Do("ACL", "SETUSER", "ids", ">hush")
+	p.WaitListening(t)
+	awaitReadyz(t, port, 200, "ready", "")
 }

@@ -46,15 +46,18 @@ func longLines(t *testing.T, addr string, clients, size int) (conns []net.Conn) 
 	return conns
 }
 
-type memoryStats struct {
+// stats are some values of /stats.
+type stats struct {
 	Held   int `json:"buffer_memory_bytes"`
 	Limit  int `json:"buffer_memory_limit_bytes"`
 	Closed int `json:"memory_closed_connections"`
 
 	Refused int `json:"rejected_connections"`
+
+	AcquisitionsFailed int `json:"lease_acquisitions_failed"`
 }
 
-func readMemoryStats(t *testing.T, port string) (s memoryStats) {
+func readStats(t *testing.T, port string) (s stats) {
 	t.Helper()
 	_, _, body := httpGet(port, "/stats")
 	if err := json.Unmarshal([]byte(body), &s); err != nil {
@@ -77,10 +80,10 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 			before := memoryOf(t, p.Process.Pid, "VmRSS")
 			conns := longLines(t, p.Addr(), clients, size)
 			await(t, "the rest fits", func() bool {
-				s := readMemoryStats(t, port)
+				s := readStats(t, port)
 				return s.Held <= limit && s.Closed >= clients-limit/size && s.Closed < clients
 			})
-			if s := readMemoryStats(t, port); s.Limit != limit {
+			if s := readStats(t, port); s.Limit != limit {
 				t.Errorf("a limit of %d bytes, want %d", s.Limit, limit)
 			}
 			other := newAsker(t, "tcp", p.Addr())
@@ -98,7 +101,7 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 			for _, c := range append(conns, other) {
 				c.Close()
 			}
-			await(t, "nothing is held", func() bool { return readMemoryStats(t, port).Held == 0 })
+			await(t, "nothing is held", func() bool { return readStats(t, port).Held == 0 })
 			if most := memoryOf(t, p.Process.Pid, "VmHWM"); most > bound {
 				t.Errorf("%d MiB at the worst, want at most %d", most>>20, bound>>20)
 			}
@@ -118,7 +121,7 @@ func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
 			p := start(t, "-worker-id", "1", "-engine", engine, "-loops", "2", "-max-buffer-memory", "1g", "-http-port", port)
 			before := memoryOf(t, p.Process.Pid, "VmRSS")
 			conns := longLines(t, p.Addr(), clients, size)
-			await(t, "all lines are there", func() bool { return readMemoryStats(t, port).Held >= clients*size })
+			await(t, "all lines are there", func() bool { return readStats(t, port).Held >= clients*size })
 			if grown := memoryOf(t, p.Process.Pid, "VmRSS") - before; grown < clients*size {
 				t.Fatalf("the daemon has grown by %d bytes only", grown)
 			}
@@ -126,7 +129,7 @@ func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
 				c.Close()
 			}
 			await(t, "the memory is given back", func() bool { return memoryOf(t, p.Process.Pid, "VmRSS") < before+24<<20 })
-			if s := readMemoryStats(t, port); s.Held != 0 || s.Closed != 0 {
+			if s := readStats(t, port); s.Held != 0 || s.Closed != 0 {
 				t.Errorf("%d bytes held, %d connections closed in the end", s.Held, s.Closed)
 			}
 		})

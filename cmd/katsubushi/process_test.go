@@ -118,11 +118,11 @@ func patiently(env variables, args ...string) (code int, stdout, stderr string, 
 	}
 }
 
-// printed runs the program, which must succeed, and returns what it prints; again while its store is too slow for it.
-func printed(t *testing.T, args ...string) string {
+// printed runs a program, which must succeed, and returns what it prints; again while its store is too slow for it.
+func printed(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	for tries := 0; ; tries++ {
-		out, err := exec.Command(binary, args...).CombinedOutput()
+		out, err := exec.Command(program, args...).CombinedOutput()
 		if err == nil {
 			return string(out)
 		}

@@ -208,6 +208,20 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	refused("a silent program", "said nothing in time", "-timeout", "1s")
 	u.install(t, write(dir+"/wrapper", "#!/bin/sh\n"+binary+" \"$@\"\nexit $?\n", 0o700))
 	refused("a wrapper", "the new program is a wrapper: process")
+	// One that is ready and takes no connections holds clients up for seconds, not for the whole -timeout. Half a request
+	// is more than the socket between the two processes holds.
+	half := newAsker(t, "tcp", u.Addr())
+	half.id(t)
+	if _, err := io.WriteString(half, "get"+strings.Repeat(" key", 200_000)); err != nil {
+		t.Fatal(err)
+	}
+	u.pretend(t, "deaf")
+	refused("a program that takes no connections", "in time", "-timeout", "1h")
+	var a answer
+	io.WriteString(half, "\r\n")
+	if err := a.read(half.r); err != nil || len(a.ids) != 200_000 || a.ids[0] <= half.last {
+		t.Errorf("%d ids, %v", len(a.ids), err)
+	}
 	if left := u.session(); len(left) != 1 {
 		t.Errorf("processes %v are left, and %d serves", left, u.now)
 	}
@@ -266,30 +280,6 @@ func TestProcessUpgradeDiskStandsStill(t *testing.T) {
 	thaw()
 	u.succeed(t)
 	ids.id(t)
-}
-
-// TestProcessUpgradeDeaf: a new process that is ready, but does not take the connections, holds clients up for
-// seconds, not for the whole -timeout. The half request here is more than the socket between the two holds.
-func TestProcessUpgradeDeaf(t *testing.T) {
-	t.Parallel()
-	u := startUpgradable(t, append(inMemory(t), "-worker-id", "35")...)
-	ids := newAsker(t, "tcp", u.Addr())
-	ids.id(t)
-	if _, err := io.WriteString(ids, "get"+strings.Repeat(" key", 200_000)); err != nil {
-		t.Fatal(err)
-	}
-	u.pretend(t, "deaf")
-	code, said := u.upgrade(t, "-timeout", "1h")
-	if code != exitFailure || !strings.Contains(said, "in time") {
-		t.Errorf("exit code %d, %s", code, said)
-	}
-	var a answer
-	if _, err := io.WriteString(ids, "\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.read(ids.r); err != nil || len(a.ids) != 200_000 || a.ids[0] <= ids.last {
-		t.Errorf("%d ids, %v", len(a.ids), err)
-	}
 }
 
 // A stream is a client that pipelines, and measures how long it waits.

@@ -44,17 +44,10 @@ func TestClusterListsWhatIsAdvertised(t *testing.T) {
 		if got := askCluster(t, dial(t, address)); got != want {
 			t.Errorf("%s: %s, want %s", advertised, got, want)
 		}
-		if got := d.settings()["advertise"]; got != advertised {
+		if got := d.texts("settings")["advertise"]; got != advertised {
 			t.Errorf("stats settings: %s, want %s", got, advertised)
 		}
 	}
-}
-
-// settings returns the output of `stats settings`.
-func (d *Daemon) settings() map[string]string {
-	m := map[string]string{}
-	d.observer.Stats([]byte("settings"), func(name, value string) { m[name] = value })
-	return m
 }
 
 func TestAUnixSocketIsInNoCluster(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -129,14 +128,8 @@ func TestLeading(t *testing.T) {
 		return len(v.Groups) == 1 && v.Groups[0].Leader == there && !v.Groups[0].Mine && leads.Groups[0].Mine
 	}
 	await(t, "the second one leads, and both status pages show it", follows)
-	c := dial(t, at)
-	for want := 1; want <= 3; want++ {
-		io.WriteString(c, "get orders\r\n")
-		answer := "VALUE orders 0 1\r\n" + strconv.Itoa(want) + "\r\nEND\r\n"
-		b := make([]byte, len(answer))
-		if _, err := io.ReadFull(c, b); err != nil || string(b) != answer {
-			t.Fatalf("%q, %v", b, err)
-		}
+	for n := range uint64(3) {
+		value(t, at, "orders", n+1)
 	}
 	term := fmt.Sprintf(`{"group":%d,"leader":"%s","id":"%s","term":"`, g, there, second.names.Topology().Self)
 	await(t, "clients are told, and operators", func() bool {
