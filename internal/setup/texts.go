@@ -103,10 +103,10 @@ x-katsubushi: &katsubushi
 services:
 `)
 	if p.Store.URL != "" {
-		fmt.Fprintf(&b, `  # Makes the pool of worker ids, once. Where there is one already it says so and changes nothing.
+		fmt.Fprintf(&b, `  # Makes the pool of worker ids where there is none. The first are granted after a minute: a pool may have been lost.
   pool:
     image: %s
-    command: [lease, init, -how=new, -config=%s/%s]
+    command: [lease, init, -config=%s/%s]
     restart: on-failure
 %s
 `, image, ConfigDir, configFile, p.mounts(p.Daemons[0], false))

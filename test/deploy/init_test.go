@@ -131,6 +131,10 @@ func TestDockerTakesTheComposeFileOfInit(t *testing.T) {
 		if got := project.ServiceNames(); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
+		if c := project.Services["pool"].Command; store != "none" && !slices.Equal(c[:2], []string{"lease", "init"}) ||
+			slices.Contains(c, "-how=new") {
+			t.Errorf("the pool's command is %q", c)
+		}
 		var published []string
 		configs := map[string]bool{}
 		for _, name := range want[:3] {
