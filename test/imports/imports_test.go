@@ -225,6 +225,7 @@ var rules = []rule{
 	{"test/mount", nil, "a tool for tests"},
 	{"test/former", nil, "a tool for tests: it must not share code with the daemon that it builds"},
 	{"test/selfsigned", nil, "a tool for tests"},
+	{"test/tempfile", nil, "a tool for tests"},
 	{"test/sqltest", []string{"test/childprocess"}, "a tool for tests"},
 	{"test/redistest", []string{"test/childprocess", "test/faketime", "test/selfsigned"}, "a tool for tests"},
 	{"test/childprocess", []string{"test/faketime"}, "it runs programs, whatever they are"},
@@ -237,7 +238,7 @@ var rules = []rule{
 	{"test/house", nil, "a tool of the Makefile: it reads the sources"},
 	{"test/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
 	{"test/sim", []string{
-		"generator", "id", "internal/figure", "internal/issuer", "test/*", "workerid", "workerid/*"},
+		"generator", "id", "internal/issuer", "test/*", "workerid", "workerid/*"},
 		"the real decisions over a model of the world"},
 	{"test/explore", []string{
 		"counter", "counter/leader", "counter/redis/line", "generator", "id", "internal/durable", "internal/figure",
