@@ -10,7 +10,8 @@
 //
 // A server that was restored, or a replica that was promoted, may lack the last writes, and then
 // grants the same values again. So a row names the history that wrote it: on PostgreSQL the cluster,
-// its timeline and the table; on MySQL the server's server_uuid; on MariaDB server_id and server_uid.
+// its timeline and the table; on MySQL the server's server_uuid; on MariaDB server_id and server_uid,
+// which is a hash of a MAC address and the port, not of the data.
 // A row of another history is refused (counter.ErrForeign) until an operator has raised it. What a
 // history does not show: MySQL or MariaDB that fails over from A to B and back to A without B's
 // writes, and a copy of a server's files that is set back in place. A Store that was granted more
