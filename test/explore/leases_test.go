@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,27 +9,6 @@ import (
 
 // horizon is how long a schedule of the world of leases is, ms.
 const horizon = 22_000
-
-// once is one fault of every kind, and one preemption.
-var once = Bound{Faults: 1, Preemptions: 1, Time: horizon}
-
-// A schedule is the same run each time, and its text is read again.
-func TestReplay(t *testing.T) {
-	const m = sim.Mutant("the record is not compared")
-	r := (&Explorer{Bound: once}).Run(Leases(m))
-	s, err := ParseSchedule(r.Schedule.String())
-	if err != nil || !slices.Equal(s, r.Schedule) || r.Err == nil {
-		t.Fatalf("%v, %v instead of %v: %v", err, s, r.Schedule, r.Err)
-	}
-	for range 2 {
-		if _, err := Replay(Leases(m), s, horizon); err == nil || err.Error() != r.Err.Error() {
-			t.Errorf("%v instead of %v", err, r.Err)
-		}
-	}
-	if _, err := Replay(Leases(sim.None), s, horizon); err != nil {
-		t.Error("without the mutant:", err)
-	}
-}
 
 // Schedules that broke the promise once, found by make explore.
 func TestSchedulesThatAreMended(t *testing.T) {

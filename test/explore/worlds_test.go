@@ -185,8 +185,8 @@ func TestMutants(t *testing.T) {
 		t.Run(m.world+"/"+m.name, func(t *testing.T) {
 			s := settingOf(m.world)
 			schedule, err := ParseSchedule(m.schedule)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || schedule.String() != m.schedule {
+				t.Fatalf("%q is read as %q: %v", m.schedule, schedule, err)
 			}
 			mutated, err := s.begin(m.name)
 			if err != nil {
