@@ -226,7 +226,6 @@ var rules = []rule{
 	{"test/former", nil, "a tool for tests: it must not share code with the daemon that it builds"},
 	{"test/selfsigned", nil, "a tool for tests"},
 	{"test/tempfile", nil, "a tool for tests"},
-	{"test/tempfile", nil, "a tool for tests"},
 	{"test/sqltest", []string{"test/childprocess"}, "a tool for tests"},
 	{"test/redistest", []string{"test/childprocess", "test/faketime", "test/selfsigned"}, "a tool for tests"},
 	{"test/childprocess", []string{"test/faketime"}, "it runs programs, whatever they are"},
