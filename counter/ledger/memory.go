@@ -16,6 +16,7 @@ type memory struct {
 	birth   string // of the record that was used; empty = none yet
 	granted uint64 // the largest value that this process was granted and has not given back
 	returns int    // how often it has given back
+	read    uint64 // the largest value that a record said was granted, by whomever
 	history string // of the server that granted it
 	doubt   bool   // there was no record when this process asked, and there may have been one before
 
@@ -72,7 +73,9 @@ func (l *Ledger) remembers(m *memory) (was bool) {
 func (l *Ledger) missing(name string) error {
 	m := l.of(name)
 	if l.remembers(m) {
-		return l.say(counter.ErrForeign, l.Lost, name, &counter.Record{}, m.granted, m.granted+1)
+		var granted uint64
+		l.update(m, func(m *memory) { granted = max(m.granted, m.read) })
+		return l.say(counter.ErrForeign, l.Lost, name, &counter.Record{}, granted, granted+1)
 	}
 	return l.say(counter.ErrUnknown, l.Unknown, name, &counter.Record{}, 0, 0)
 }
@@ -115,5 +118,6 @@ func (l *Ledger) weigh(m *memory, found Found, e Entry, granted uint64, remember
 	case birth != "" && remember: // or else a loss may take it before anything was granted
 		m.birth, m.doubt = birth, false
 	}
+	m.read = max(m.read, r.Next-min(r.Step, r.Next))
 	return nil
 }
