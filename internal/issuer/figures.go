@@ -1,9 +1,11 @@
 package issuer
 
 import (
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
@@ -12,6 +14,9 @@ import (
 // nameFigures emits the figures of a name at now, Unix ms.
 func nameFigures(g *Name, now int64, emit func(figure.Figure)) {
 	refusal, _ := Refuses(g.From, now)
+	if IsRetirement(refusal) {
+		emit = onlyCounts(emit)
+	}
 	emit(figure.Figure{Stat: "kind", Value: g.Kind})
 	emit(figure.Figure{
 		Stat: "issued", Metric: "generator_issued_total", Value: g.Issued(), Count: true,
@@ -19,7 +24,7 @@ func nameFigures(g *Name, now int64, emit func(figure.Figure)) {
 	})
 	emit(figure.Figure{
 		Stat: "ready", Metric: "generator_ready", Value: refusal == nil,
-		Help: "1 while a declared name issues ids; 0 also for a sequence that has ended.",
+		Help: "1 while a declared name issues ids; 0 also for a sequence that has ended. One that is retired has none.",
 		Worry: "0 for more than a minute: clients of this name get errors, although `katsubushi_ready` may be 1; " +
 			"`stats generators` says why",
 	})
@@ -38,6 +43,16 @@ func nameFigures(g *Name, now int64, emit func(figure.Figure)) {
 	emit(Refusals(g.Refused()))
 }
 
+// onlyCounts leaves out the gauges of /metrics: no alert tells an operator for ever of what one has wanted.
+func onlyCounts(emit func(figure.Figure)) func(figure.Figure) {
+	return func(f figure.Figure) {
+		if _, sum := f.Value.(figure.Sum); !f.Count && !sum {
+			f.Metric, f.Help, f.Worry = "", "", ""
+		}
+		emit(f)
+	}
+}
+
 // Refuses returns why a name issues nothing at now, Unix ms, and whether that is for good: then no daemon could do
 // better, and this one is ready without it.
 func Refuses(k Kind, now int64) (why error, forGood bool) {
@@ -49,6 +64,9 @@ func Refuses(k Kind, now int64) (why error, forGood bool) {
 	}
 	return why, why != nil
 }
+
+// IsRetirement reports whether what Refuses returned is what an operator wanted.
+func IsRetirement(why error) bool { return errors.Is(why, counter.ErrRetired) }
 
 // Stats emits the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
 // figure's name has no colon.

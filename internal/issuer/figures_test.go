@@ -76,6 +76,38 @@ func TestNamesBeyondAThousandShareSeries(t *testing.T) {
 	}
 }
 
+// TestARetiredNameHasNoGauges on /metrics, or its alerts would never end; `stats generators` has all.
+func TestARetiredNameHasNoGauges(t *testing.T) {
+	c := NewCatalog(func() int64 { return 0 }, nil, false)
+	q := newSequenceBed()
+	c.Declare([]Declared{{Definition: kinds.Definition{Definition: counter.Definition{Name: "orders"}, Kind: "sequence"},
+		From: q}})
+	series := func() (counts, gauges int) {
+		c.Metrics(0, false, func(f figure.Figure) {
+			if _, sum := f.Value.(figure.Sum); f.Count || sum {
+				counts++
+			} else {
+				gauges++
+			}
+		})
+		return counts, gauges
+	}
+	stats := func() (n int) {
+		c.Stats(0, func(figure.Figure) { n++ })
+		return n
+	}
+	all := stats()
+	counts, gauges := series()
+	q.Refuse(counter.ErrEnded)
+	if n, more := series(); n != counts || more != gauges || gauges == 0 {
+		t.Errorf("ended: %d counts, %d gauges, of %d and %d", n, more, counts, gauges)
+	}
+	q.Refuse(counter.ErrRetired)
+	if n, more := series(); n != counts || more != 0 || stats() != all+1 { // and the reason
+		t.Errorf("retired: %d counts of %d, %d gauges; %d statistics of %d", n, counts, more, stats(), all)
+	}
+}
+
 // TestNoNameIsThatOfAllOthers: two series of one name would cost the whole answer of /metrics.
 func TestNoNameIsThatOfAllOthers(t *testing.T) {
 	if err := kinds.CheckName(otherNames); err == nil {

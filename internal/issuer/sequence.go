@@ -221,12 +221,17 @@ func (s *Sequence) Lack() error {
 	return nil
 }
 
+// A retirement is what an operator wanted.
+type retirement struct{ sequenceRefusal }
+
+func (retirement) Unwrap() error { return counter.ErrRetired }
+
 // Over returns why the sequence issues nothing any more, for good: it has ended, or an operator retired it. Ready
 // returns nil then, because no daemon could do better.
 func (s *Sequence) Over() error {
 	switch why := s.reason(); {
 	case errors.Is(why, counter.ErrRetired):
-		return refusal("sequence %s is retired", s.c.Definition.Name)
+		return retirement{refusal("sequence %s is retired", s.c.Definition.Name)}
 	case errors.Is(why, counter.ErrEnded) && s.values.Left() == 0:
 		return refusal("sequence %s has ended at %d", s.c.Definition.Name, s.c.Definition.Last())
 	}

@@ -332,7 +332,7 @@ func (o *Observer) pageNames(now int64) (list []page.Name) {
 	for _, g := range o.names.Catalog.Names() {
 		n := page.Name{Name: g.Name, Kind: g.Kind, NameCounts: countsOf(g)}
 		if why, forGood := issuer.Refuses(g.From, now); why != nil {
-			n.Refusal, n.Over = why.Error(), forGood
+			n.Refusal, n.Over, n.Retired = why.Error(), forGood, issuer.IsRetirement(why)
 		}
 		if r, ok := g.From.(issuer.Reporter); ok {
 			c := r.Figures(func(figure.Figure) {})

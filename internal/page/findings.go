@@ -348,6 +348,7 @@ func nameFindings(s *situation, add func(Finding)) {
 	refused, ending, over := 0, 0, 0
 	for _, n := range s.Names {
 		switch q := n.Sequence; {
+		case n.Retired && n.Lately.Refused == 0: // as was wanted
 		case n.Over:
 			if over++; over <= maxNameFindings {
 				add(Finding{Level: Urgent, What: because(n.Name+" issues nothing any more", n.Refusal),

@@ -30,6 +30,12 @@ func redis(url, server string) func(*View) {
 func rows() []row {
 	const day = 24 * time.Hour
 	end := healthy().Layout.End()
+	retired := func(refused uint64) func(*View) {
+		return func(v *View) {
+			n := &v.Names[0]
+			n.Refusal, n.Over, n.Retired, n.Lately.Refused = "it is retired", true, true, refused
+		}
+	}
 	sequence := func(days float64, left int64) func(*View) {
 		return func(v *View) { v.Names[0].Sequence.DaysLeft, v.Names[0].Sequence.Left = days, left }
 	}
@@ -147,6 +153,8 @@ func rows() []row {
 		}, Urgent, "sessions issues nothing: the time field of uuid7 ended.", ""},
 		{"names", func(v *View) { v.Names[0].Refusal, v.Names[0].Over = "it has ended at 9", true }, Urgent,
 			"orders issues nothing any more: it has ended at 9.", "new name"},
+		{"names", retired(0), 0, "", ""},
+		{"names", retired(1), Urgent, "orders issues nothing any more: it is retired.", "new name"},
 		{"names", sequence(29.6, 92000), Soon, "The sequence orders ends in 30 days, at its present rate.", "92,000 values"},
 		{"names", sequence(1.5, 92000), Urgent, "The sequence orders ends in 1 d 12 h, at its present rate.", "new name"},
 		{"names", sequence(30, 92000), 0, "", ""},

@@ -122,6 +122,7 @@ type Name struct {
 	Lately     NameCounts // of these, in View.Lately
 	Refusal    string     // why it issues nothing; empty = it does
 	Over       bool       // for good, on every daemon
+	Retired    bool       // an operator wanted that
 	Sequence   *Sequence
 }
 
