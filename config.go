@@ -67,7 +67,7 @@ func (c Config) settle(refuse func(error)) (w windows.Config, err error) {
 		return w, fmt.Errorf("katsubushi: Config.%w", problems.Err())
 	case c.Store.Dir == "":
 		problems.Add("Store", "the directory is empty: without a record ids repeat when the clock goes back")
-	case c.Lanes != 0:
+	case c.Lanes != 0 && c.Lanes != len(c.Store.Workers):
 		problems.Add("Lanes", "%d: each worker id that is given has its own", c.Lanes)
 	}
 	for _, p := range problem.Of(w.Validate()) {

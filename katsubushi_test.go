@@ -366,6 +366,7 @@ func TestMisuse(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+	open(t, katsubushi.Config{Store: static.Dir(dir, 981), Lanes: 1}) // as many as it has
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 { // it has nothing to wait for
