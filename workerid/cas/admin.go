@@ -49,9 +49,9 @@ func OpenAdmin(c Config) (*Admin, error) {
 	if c.Driver == nil || c.Boot == nil {
 		return nil, errors.New("a driver and a clock are required")
 	}
-	a := &Admin{c: c, session: c.session()}
+	a := &Admin{c: c, session: c.session(context.Background())}
 	long := adminTimes * c.Timeout
-	a.session.Driver = limited{c.Driver, long, max(long, c.Reading)}
+	a.session.Driver = limited{c.Driver, long, max(long, c.Reading), context.Background()}
 	return a, nil
 }
 

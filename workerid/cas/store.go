@@ -81,7 +81,7 @@ func Open(c Config) (*Store, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{c: c, turn: turns.New(), session: c.session(), timer: time.NewTimer(c.Heartbeat), stop: stop}
+	s := &Store{c: c, turn: turns.New(), session: c.session(ctx), timer: time.NewTimer(c.Heartbeat), stop: stop}
 	s.session.Announced = s.wanted
 	s.done.Go(func() { s.upkeep(ctx) })
 	return s, nil
@@ -98,13 +98,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) session() Session {
+// session makes a Session. Its readings by Free end with life.
+func (c Config) session(life context.Context) Session {
 	var free Driver
 	if c.Reading > c.Timeout {
-		free = limited{c.Driver, c.Timeout, c.Reading}
+		free = limited{c.Driver, c.Timeout, c.Reading, life}
 	}
 	return Session{
-		Driver: limited{c.Driver, c.Timeout, c.Timeout}, Free: free,
+		Driver: limited{c.Driver, c.Timeout, c.Timeout, context.Background()}, Free: free,
 		// that of all daemons of the pool, which may not be slower
 		Rules: pool.Rules{W: pool.WatchOf(max(c.Heartbeat, BestHeartbeat(c.Lease)), c.Timeout),
 			MaxSkew: c.MaxSkew.Milliseconds()},
@@ -260,6 +261,7 @@ func (s *Store) Close() error {
 type limited struct {
 	Driver
 	timeout, reading time.Duration
+	life             context.Context // of readings
 }
 
 func (d limited) Connect(ctx context.Context) (string, error) {
@@ -271,6 +273,7 @@ func (d limited) Connect(ctx context.Context) (string, error) {
 func (d limited) Load(ctx context.Context, conn string) (pool.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.reading)
 	defer cancel()
+	defer context.AfterFunc(d.life, cancel)()
 	return d.Driver.Load(ctx, conn)
 }
 

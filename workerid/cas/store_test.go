@@ -1,6 +1,7 @@
 package cas_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -190,5 +191,31 @@ func TestWhoMayReadForLong(t *testing.T) {
 			_, err := operator.List(ctx)
 			return err
 		})
+	})
+}
+
+// A Store that is closed while it reads for long does not wait for the end of that.
+func TestCloseEndsALongReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began := newWorld(t), time.Now()
+		w.init(0, 3)
+		c := w.config(w.terms(0, 3))
+		c.Driver = hooked(w.server, func(ctx context.Context, what string, call func() error) error {
+			if what == "read" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return call()
+		})
+		c.Reading = time.Minute
+		s, err := cas.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.Acquire(ctx, workerid.Request{Owner: "a", Max: 3})
+		synctest.Wait()
+		if err := s.Close(); err != nil || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
 	})
 }
