@@ -73,7 +73,7 @@ func (s *Sequence) Source(int) id.Source { return s }
 // Mint implements id.Source. Bulk of which a sequence has only a part left is refused whole: a part is of no use to who
 // asked for all, and would be lost.
 func (s *Sequence) Mint(when id.When, n int, bulk bool) (id.Run, error) {
-	if bulk && s.values.Left() < uint64(n) && (s.last.Load() || errors.Is(s.reason(), counter.ErrEnded)) {
+	if bulk && s.ending() && s.values.Left() < uint64(n) {
 		return id.Run{}, s.ended(n)
 	}
 	run, err := s.values.Take(when.Moment, n)
@@ -82,6 +82,9 @@ func (s *Sequence) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 	}
 	return run, err
 }
+
+// ending reports whether no block follows those at hand.
+func (s *Sequence) ending() bool { return s.last.Load() || errors.Is(s.reason(), counter.ErrEnded) }
 
 // Reserve implements id.Reserver.
 func (s *Sequence) Reserve(when id.When, n int) (id.Run, error) {
