@@ -14,7 +14,7 @@ import (
 // This file is for test/explore, which runs every schedule of a small world. It changes nothing.
 
 // Clone is a copy of a Session that goes on by itself. It shares what is never written to: the records of
-// readings. Driver, Rules, Now and Announced are the original's.
+// readings. Driver, Free, Rules, Now and Announced are the original's.
 func (s *Session) Clone() *Session {
 	c := *s
 	c.sent, c.conns = maps.Clone(s.sent), slices.Clip(s.conns)
@@ -44,8 +44,8 @@ type Visitor interface {
 func (s *Session) Mine(token string) bool { return s.mine(token) }
 
 // Visit shows a Visitor all that decides how the Session goes on, always in the same order. It leaves out
-// the settings, what is only for Status, the text that meta was parsed from, and which request ids are this
-// process's: those are asked for with Mine, and others never matter.
+// the settings, what only Free reads, what is only for Status, the text that meta was parsed from, and which
+// request ids are this process's: those are asked for with Mine, and others never matter.
 func (s *Session) Visit(v Visitor) {
 	v.Name(s.conn)
 	v.Name(s.session)

@@ -165,14 +165,15 @@ func TestWhoMayReadForLong(t *testing.T) {
 		end := time.Duration(lease+epsilon) * time.Millisecond
 		reads("a newcomer", time.Minute, 0, acquire("a"))
 		reads("a newcomer after its watch", time.Minute, 5*time.Second, acquire("a"))
+		w.server.Break()
+		reads("a newcomer over another connection", time.Minute, 0, acquire("a"))
+		reads("the same after its watch", time.Minute, 5*time.Second, acquire("a"))
 		reads("the next call", 0, time.Second, acquire("a"))
 		reads("another lane", 0, time.Second, acquire("b"))
 		if len(held) != 2 {
 			t.Errorf("granted %+v; what was read is not for all", held)
 		}
 		reads("a third lane", cas.DefaultTimeout, 17*time.Second, acquire("c"))
-		w.server.Break()
-		reads("one over another connection", cas.DefaultTimeout, 0, acquire("c"))
 		reads("a daemon that comes back", cas.DefaultTimeout, 5*time.Second, extend)
 		reads("one whose windows have just ended", cas.DefaultTimeout, end+2*time.Second, extend)
 		reads("one whose windows are over", time.Minute, end+5*time.Second, extend)
