@@ -23,8 +23,9 @@ import (
 //
 // A connection takes one of max places with its first request, and keeps it until it ends. Where
 // all are taken, it gets the place of the one that has been idle for longest, if that is minIdle or
-// more. If none is, health and readiness are answered all the same, everything else is refused, and
-// the connection is closed: that is what Reserve more connections are for.
+// more, or else of one whose request has been at work for as long, if the peer of that has more of them than its own:
+// who does not read answers keeps nobody else away. If there is none, health and readiness are answered all the same,
+// everything else is refused, and the connection is closed: that is what Reserve more connections are for.
 //
 // A newcomer that finds those taken as well gets the place of a connection that has yet to send a whole
 // request, if the peer of that has more of them than its own: half requests from one address do not keep the
@@ -70,7 +71,7 @@ type phase int64
 // The states of a connection.
 const (
 	mute   = iota // its first request is not complete, with the body
-	atWork        // the handler has a request; when that began is not noted
+	atWork        // the handler has a request, or the client has yet to take its answer
 	idle          // between two requests
 	gone          // it was removed
 )
@@ -100,7 +101,7 @@ const (
 	Refusing = 16
 
 	// minIdle is how long a connection is silent before it may be closed to make room. Before that,
-	// a request may be on its way, or in the socket and not read yet.
+	// a request may be on its way, or in the socket and not read yet, and an answer is being taken.
 	minIdle = time.Second
 	// patience is how long a newcomer waits for the end of another connection.
 	patience = 100 * time.Millisecond
@@ -201,12 +202,12 @@ func (c *connections) accepted() bool {
 	return c.closed
 }
 
-// oldest returns the connection that has been in a state for longest, of one peer or of all; nil = there is none. It
+// oldest returns the connection that has been in a state for longest, of those asked for; nil = of all. It
 // looks at all that are open: nothing that happens for each request keeps them in order. c.mu is held.
-func (c *connections) oldest(state phase, of *peers.Peer) (first *connection, began phase) {
+func (c *connections) oldest(state phase, of func(*connection) bool) (first *connection, began phase) {
 	for n := range c.open {
 		p := n.now()
-		if p.in(state) && (of == nil || n.peer == *of) && (first == nil || p < began) {
+		if p.in(state) && (of == nil || of(n)) && (first == nil || p < began) {
 			first, began = n, p
 		}
 	}
@@ -223,19 +224,35 @@ func (c *connections) hasRoom(p peers.Peer) bool {
 // evictMute closes the oldest mute connection of the peer that has most of them, for a newcomer of peer p:
 // if it has been mute for long enough, or if its peer then still has as many as p. c.mu is held.
 func (c *connections) evictMute(p peers.Peer) bool {
-	mutes, most := map[peers.Peer]int{}, p
+	first, began, spare := c.greediest(mute, p)
+	return first != nil && (spare > 1 || began.rested()) && c.evict(first, began)
+}
+
+// evictSlow closes the oldest connection at work that has a place, of the peer that has most of them, for one of peer p
+// that is at work and has none: if it has been at work for long enough, and its peer then still has as many as p. c.mu
+// is held.
+func (c *connections) evictSlow(p peers.Peer) bool {
+	first, began, spare := c.greediest(atWork, p)
+	return first != nil && spare > 1 && began.rested() && c.evict(first, began)
+}
+
+// greediest returns the oldest connection in a state of the peer that has most of them, and how many more that has than
+// peer p. Of those at work only who has a place counts. c.mu is held.
+func (c *connections) greediest(state phase, p peers.Peer) (first *connection, began phase, spare int) {
+	held, most := map[peers.Peer]int{}, p
+	counts := func(n *connection) bool { return state != atWork || n.placed }
 	for n := range c.open {
-		if n.now().in(mute) {
-			mutes[n.peer]++
+		if n.now().in(state) && counts(n) {
+			held[n.peer]++
 		}
 	}
-	for peer, n := range mutes {
-		if n > mutes[most] {
+	for peer, n := range held {
+		if n > held[most] {
 			most = peer
 		}
 	}
-	first, began := c.oldest(mute, &most)
-	return first != nil && (mutes[most] > mutes[p]+1 || began.rested()) && c.evict(first, began)
+	first, began = c.oldest(state, func(n *connection) bool { return n.peer == most && counts(n) })
+	return first, began, held[most] - held[p]
 }
 
 func (c *connections) waitForRoom(p peers.Peer) bool {
@@ -312,7 +329,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 
 // place says whether the connection of a request has a place, and gives it one if there is one.
 func (c *connections) place(n *connection) bool {
-	if !n.enter(atWork) { // it was evicted
+	if !n.enter(beginning(atWork)) { // it was evicted
 		return false
 	}
 	if c.requests.Add(1)%busyRequests == 0 && c.busy != nil {
@@ -323,7 +340,7 @@ func (c *connections) place(n *connection) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.max > 0 && c.placed >= c.max && !c.evictIdle() {
+	if c.max > 0 && c.placed >= c.max && !c.evictIdle() && !c.evictSlow(n.peer) {
 		return false
 	}
 	n.placed = true

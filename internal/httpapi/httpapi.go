@@ -291,8 +291,15 @@ func fromAnotherSite(r *http.Request) bool {
 // defaultName is the name of the default kind of id, for which the path has none.
 const defaultName = "id"
 
-// mint issues n ids for the name in the path, or answers the request with the reason why there are none.
+// mint issues n ids for the name in the path, or answers the request with the reason why there are none. A HEAD, whose
+// answer shows no id, gets the status that /readyz has: a value of a sequence would be lost.
 func (a api) mint(w http.ResponseWriter, r *http.Request, n int) (runs []id.Run, ok bool) {
+	if r.Method == http.MethodHead {
+		if err := a.Ready(); err != nil {
+			unavailable(w, err)
+		}
+		return nil, false
+	}
 	a.Counters.Requests.Add(1)
 	runs, err := a.Batch(r.Context(), []byte(r.PathValue("name")), n)
 	if err != nil {

@@ -130,6 +130,18 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestHeadTakesNoValue: and is answered as /readyz is.
+func TestHeadTakesNoValue(t *testing.T) {
+	for _, path := range []string{"/id", "/id/orders", "/ids?n=3", "/api/segment/get/orders"} {
+		f := new(fixture)
+		ready, _, _ := f.get(t, "HEAD", path, "")
+		f.refuse = errors.New("not ready")
+		if refused, _, _ := f.get(t, "HEAD", path, ""); ready != 200 || refused != 503 || len(f.keys) > 0 {
+			t.Errorf("HEAD %s: %d, %d, issued for %q", path, ready, refused, f.keys)
+		}
+	}
+}
+
 func TestNamesInPaths(t *testing.T) {
 	const json = "application/json"
 	for _, c := range []struct {

@@ -413,6 +413,49 @@ func TestHalfRequestsOfOneAddress(t *testing.T) {
 	}
 }
 
+// TestAnswersNotReadByOneAddress: they take no place from another address for over a second.
+func TestAnswersNotReadByOneAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		l := new(fixture).listenOn(t, 4, p, p.dial)
+		dial := func(address string) client {
+			there, conn := net.Pipe()
+			p.conns <- from{conn, address}
+			t.Cleanup(func() { there.Close() })
+			return client{there, bufio.NewReader(there)}
+		}
+		const request = "GET /id HTTP/1.1\r\nHost: x\r\n\r\n"
+		oldest := dial("10.0.0.2")
+		io.WriteString(oldest, request)
+		synctest.Wait()
+		time.Sleep(1 * time.Nanosecond)
+		for range 5 { // the last two have no place
+			io.WriteString(dial("10.0.0.1"), request)
+		}
+		ask := func(address string, want int) {
+			t.Helper()
+			if got := dial(address).ask("/id"); got != want {
+				t.Errorf("a newcomer from %s: %d, want %d", address, got, want)
+			}
+			synctest.Wait()
+		}
+		synctest.Wait()
+		time.Sleep(minIdle - 1)
+		ask("10.0.0.3", 503)
+		time.Sleep(1 * time.Nanosecond)
+		ask("10.0.0.1", 503)
+		ask("10.0.0.3", 200)
+		ask("10.0.0.3", 200)
+		ask("10.0.0.3", 503) // each other address has one left
+		if _, err := http.ReadResponse(oldest.r, nil); err != nil {
+			t.Error("the only one of its address made room:", err)
+		}
+		if n := l.counts.ConnectionsEvicted.Load(); n != 2 {
+			t.Errorf("%d are counted as evicted", n)
+		}
+	})
+}
+
 // TestIdleConnectionsMakeRoom: the longest idle first, and none that has been idle for less than a
 // second.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
@@ -531,7 +574,7 @@ func eventually(t *testing.T, condition func() bool) {
 // made room has no further say.
 func TestWhoMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newConnections(2, new(Counters))
+		c := newConnections(3, new(Counters))
 		all := map[string][]*connection{}
 		admit := func(address string, want bool) {
 			t.Helper()
@@ -545,14 +588,17 @@ func TestWhoMakesRoom(t *testing.T) {
 			time.Sleep(time.Microsecond) // which is older than the next
 		}
 		const some, other = "10.0.0.1", "10.0.0.2"
-		for range (c.max + Reserve + 2) / 2 {
+		for range (c.max + Reserve + 1) / 2 {
 			admit(some, true)
 		}
-		for range (c.max + Reserve - 2) / 2 {
+		for range (c.max + Reserve - 1) / 2 {
 			admit(other, true)
 		}
-		admit(other, true) // two fewer than of the first address
-		admit(some, false) // as many, one of which ends
+		admit(other, false) // one fewer than of the first address
+		c.changed(all[other][8], http.StateClosed)
+		admit(some, true)
+		admit(other, true) // three fewer
+		admit(some, false) // one more
 		c.changed(all[some][9], http.StateClosed)
 		admit(some, true)
 		if n := c.counters.ConnectionsEvicted.Load(); n != 1 {
