@@ -247,7 +247,8 @@ func TestDaemonsReachTheCounterStore(t *testing.T) {
 	}
 }
 
-// TestTheSchemaRefusesWhatCannotBeMeant, and a word that the chart does not know, in every group.
+// TestTheSchemaRefusesWhatCannotBeMeant, and a word that the chart does not know, in every group. The templates refuse
+// pairs of values that do not fit.
 func TestTheSchemaRefusesWhatCannotBeMeant(t *testing.T) {
 	c := load(t, chartPath)
 	wrong := []string{"mode=pod", "replicas=0", "ports.http=0", "ports.redis=70000", "unknown=1", "args={lanes}",
@@ -264,9 +265,23 @@ func TestTheSchemaRefusesWhatCannotBeMeant(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-	if _, err := template(c, "mode=deployment", "store.secret.name="); err == nil ||
-		!strings.Contains(err.Error(), "store.url or store.secret.name is missing") {
-		t.Error(err)
+	for _, pair := range []struct {
+		sets []string
+		why  string
+	}{
+		{[]string{"mode=deployment", "store.secret.name="}, "store.url or store.secret.name is missing"},
+		{[]string{"ports.redis=11212"}, "ports.memcached and ports.redis are the same"},
+		{[]string{"mode=daemonset", "ports.grpc=8081"}, "ports.grpc and ports.http are the same"},
+		{[]string{"firstOrdinal=1020", "replicas=5"}, "worker ids end at 1023"},
+	} {
+		if _, err := template(c, pair.sets...); err == nil || !strings.Contains(err.Error(), pair.why) {
+			t.Errorf("%s: %v", pair.sets, err)
+		}
+	}
+	for _, fits := range [][]string{{"firstOrdinal=1020", "replicas=4"}, {"mode=daemonset", "ports.redis=11212"}} {
+		if _, err := template(c, fits...); err != nil {
+			t.Errorf("%s: %v", fits, err)
+		}
 	}
 }
 

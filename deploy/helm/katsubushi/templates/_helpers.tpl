@@ -30,8 +30,11 @@ labels:
 {{- define "katsubushi.ports" -}}
 {{- $ports := omit .Values.ports "memcached" }}
 {{- if not (include "katsubushi.onSocket" .) }}{{ $ports = .Values.ports }}{{ end }}
+{{- $taken := dict }}
 {{- range $name, $port := $ports }}
 {{- if $port }}
+{{- with get $taken (toString $port) }}{{ fail (printf "ports.%s and ports.%s are the same" . $name) }}{{ end }}
+{{- $_ := set $taken (toString $port) $name }}
 {{ $name }}: {{ $port }}
 {{- end }}
 {{- end }}
