@@ -78,7 +78,7 @@ func Check(d counter.Definition) error {
 	need := uint64(d.Ceiling()) * years * 365 * 24 * 3600
 	if d.Count(d.First()) < need {
 		last := fmt.Sprint("more than ", uint64(counter.MaxValue))
-		if hi, lo := bits.Mul64(need, d.Step); hi == 0 && lo <= counter.MaxValue-d.First() {
+		if hi, lo := bits.Mul64(need-1, d.Step); hi == 0 && lo <= counter.MaxValue-d.First() {
 			last = fmt.Sprint(d.First() + lo)
 		}
 		return fmt.Errorf("max=%d: after a loss the sequence goes on above all that %d values a second can have used, so "+
