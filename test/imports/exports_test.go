@@ -1,7 +1,6 @@
 package imports
 
 import (
-	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,59 +14,10 @@ import (
 	"testing"
 )
 
-// doors are names that packages export though nothing else here uses them, each with the reason: README.md and
-// CHANGELOG.md promise them to programs of others, or tests drive them. No names = all that the
-// package exports; a name that ends with * stands for all that begin so.
-var doors = []struct{ from, names, reason string }{
-	{".", "", "the library"},
-	{"client", "", "the client"},
-	{"client/etcdresolver", "", "a resolver of the client"},
-	{"client/zkresolver", "", "a resolver of the client"},
-	{"announcement", "", "what clients in other languages read"},
-	{"collector", "", "metrics of a program that uses the library"},
-	{"katsubushitest", "", "for tests of others"},
-	{"proto/katsubushipb", "", "generated"},
-	{"generator", "", "layouts, and taking ids apart"},
-	{"id", "", "layouts, and taking ids apart"},
-
-	{"counter", "DefaultRate", "the contract of stores: what a definition without rate means"},
-	{"counter", "TimedIssuer", "the contract of a Keeper: what it gives positions to"},
-	{"counter/etcd", "DefaultNamespace", "what a URL without ns means"},
-	{"counter/redis", "DefaultNamespace", "what a URL without ns means"},
-	{"counter/redis", "Err*", "callers tell errors apart"},
-	{"counter/redis/line", "ErrCeiling", "callers tell errors apart"},
-	{"counter/leader", "Err*", "callers tell errors apart"},
-	{"counter/leader", "All", "the group that means all of them"},
-	{"counter/ledger", "Preparer Locker Admitter Settler Noter", "hooks: a driver that has the method is called"},
-	{"protocol", "ErrEnough", "what Feed returns; engines know it by its method"},
-	{"workerid", "SettingErrors", "the way into the errors of Validate"},
-	{"workerid", "NewOwner", "the contract of stores: what a Request's Owner is"},
-	{"workerid", "OK", "the contract of stores: the result that Counts has beside errors"},
-	{"workerid/cas", "Err* Open OpenAdmin", "a store of one's own is a Driver and these"},
-	{"workerid/cas", "Stats FloorReport", "what Admin's methods return as a workerid.Report"},
-	{"workerid/etcd", "Leased", "the constructor of a promised store"},
-	{"workerid/pool", "ErrUnreadable", "callers tell errors apart"},
-	{"workerid/redis", "Open OpenPool Err*", "the constructors of a promised store, and its errors"},
-	{"workerid/redis", "Wait New Replace Migrated", "what Init takes"},
-	{"workerid/redis", "Made Waiting Adopted Finished Present", "what Init returns"},
-	{"workerid/static", "Err* MachineID", "callers tell errors apart, and a moved file from their own"},
-	{"workerid/zookeeper", "Leased", "the constructor of a promised store"},
-
-	{"counter", "NewMachine", simulation},
-	{"counter/leader", "NewMachine MaxSkew Patience", simulation},
-	{"workerid", "NewMachine Tick Acquired Extended SealedAt Released Stop Lengthen Changed Finished", simulation},
-	{"workerid", "Acquiring Waiting Degraded Exhausted Sealed", "what State returns, for programs with a Keeper"},
-	{"workerid/cas", "MaxRecords Watching IdleFor", simulation},
-	{"workerid/redis/script", "Init* Member ParseMember", simulation},
-	{"protocol", "SingleGets", "the transcripts of the grammars count by it"},
-}
-
-const simulation = "what test/ drives instead of the Keeper or the store, to see every schedule"
-
 // door returns which of the names of doors lets a name out, as "PACKAGE NAME", or "".
 func door(from, name string) string {
 	for _, d := range doors {
-		for _, pattern := range strings.Fields(cmp.Or(d.names, "*")) {
+		for _, pattern := range d.may {
 			if ok, _ := path.Match(pattern, name); ok && d.from == from {
 				return from + " " + pattern
 			}
@@ -130,15 +80,15 @@ func TestExportsAreUsed(t *testing.T) {
 			}
 			by := door(dir, name)
 			if opened[by] = true; by == "" {
-				t.Errorf("%s: nothing but the package and tests uses %s.%s: unexport it, or give a reason in doors",
+				t.Errorf("%s: nothing but the package and tests uses %s.%s: unexport it, or give a reason in rules.txt",
 					fset.Position(pos), dir, name)
 			}
 		}
 	}
 	for _, d := range doors {
-		for name := range strings.FieldsSeq(d.names) {
-			if !opened[d.from+" "+name] {
-				t.Errorf("doors has %s of %s, which is used, or is gone", name, d.from)
+		for _, name := range d.may {
+			if name != "*" && !opened[d.from+" "+name] {
+				t.Errorf("rules.txt has %s of %s, which is used, or is gone", name, d.from)
 			}
 		}
 	}
