@@ -4,7 +4,7 @@
 // daemon: libraries in nine languages, proxies, web servers and monitors, in the text, the meta and
 // the binary protocol.
 //
-//	go run ./test/clients                 # all of setups.go
+//	go run ./test/clients                 # all of setups.txt
 //	go run ./test/clients -only 'php|perl'
 //	go run ./test/clients -examples       # the programs of examples/ instead
 //
@@ -26,7 +26,7 @@
 //
 // Checked of every id: never seen before, greater than every id that the set-up got before, made by
 // worker id 1, made now. Checked of every set-up: that it ends in time with status 0 and did all
-// that setups.go says it does.
+// that setups.txt says it does.
 //
 // Clients of a Redis cluster also run against three daemons on an etcd, which issue sequences in strict
 // order. Meanwhile leaders are demoted and killed; follow.go says what such a client prints, and what is

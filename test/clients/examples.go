@@ -15,27 +15,6 @@ import (
 	"syscall"
 )
 
-// examples are the programs of examples/. Each prints five ids, one a line, asked of the daemon at
-// $IDS; without a daemon it fails, and says that there is no id.
-var examples = []setup{
-	{name: "examples/go", language: "Go", protocol: "text", needs: "here",
-		build: "cd ../.. && go build -o $WORK/client ./examples/go", does: "get", run: "sh -e example/web.sh"},
-	{name: "examples/python", language: "Python", protocol: "text", needs: "apt python3-pymemcache", does: "get",
-		run: "/usr/bin/python3 $EXAMPLES/python/orders.py"},
-	{name: "examples/ruby", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli", does: "get",
-		run: "ruby $EXAMPLES/ruby/orders.rb"},
-	{name: "examples/php", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli", does: "get",
-		run: "php $EXAMPLES/php/orders.php"},
-	{name: "examples/node", language: "Node.js", protocol: "text", needs: "npm memcache-client",
-		does: "get", run: "cp $EXAMPLES/node/orders.mjs $WORK && ln -sfn $NODE_PATH $WORK/node_modules && node " +
-			"$WORK/orders.mjs"},
-	{name: "examples/java", language: "Java", protocol: "text", needs: "apt libspymemcached-java default-jdk-headless",
-		build: "javac -cp /usr/share/java/spymemcached.jar -d $WORK $EXAMPLES/java/Orders.java", does: "get",
-		run: "java -cp /usr/share/java/spymemcached.jar:$WORK Orders"},
-	{name: "examples/postgresql", language: "SQL", protocol: "binary", needs: "apt postgresql-15-pgmemcache postgresql-15",
-		does: "get", run: "sh -e example/postgresql.sh"},
-}
-
 // isExample reports whether a set-up is one of examples/.
 func (s *setup) isExample() bool { return strings.HasPrefix(s.name, "examples/") }
 

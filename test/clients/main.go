@@ -192,7 +192,7 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 	if err != nil {
 		res.text = err.Error()
 		if required := r.require && !s.isExample() || os.Getenv("KATSUBUSHI_REQUIRE_EXAMPLES") == "1" &&
-			s.isExample(); !required || s.optional {
+			s.isExample(); !required || s.optional != "" {
 			res.verdict = "SKIP"
 		}
 		return res

@@ -10,39 +10,6 @@ import (
 	"strings"
 )
 
-// readme are the lines of docs/CLIENTS.md, as somebody would paste them. Each program gets one id, so it
-// is run several times.
-var readme = []setup{
-	{name: "this page, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
-		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get",
-		hint: "as there"},
-	{name: "this page, Go", language: "Go", protocol: "text", needs: "here",
-		snippet: "snippet.go", build: "cd ../.. && go build -o $WORK/client $WORK/snippet.go",
-		run:  "for i in 1 2 3 4 5; do $WORK/client; done",
-		does: "get", hint: "as there"},
-	{name: "this page, Go, gomemcache", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
-		snippet: "gomemcache.go", build: "cd ../.. && go build -o $WORK/client $WORK/gomemcache.go",
-		run:  "for i in 1 2 3 4 5; do $WORK/client; done",
-		does: "get", hint: "as there"},
-	{name: "this page, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli",
-		snippet: "snippet.rb", run: "for i in 1 2 3 4 5; do ruby $WORK/snippet.rb; done", does: "get", hint: "as there"},
-	{name: "this page, PHP", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
-		snippet: "snippet.php", run: "for i in 1 2 3 4 5; do php $WORK/snippet.php; done", does: "get", hint: "as there"},
-	{name: "this page, Node.js", language: "Node.js", protocol: "binary", needs: "npm memjs",
-		snippet: "snippet.mjs", run: "ln -sfn $NODE_PATH $WORK/node_modules; for i in 1 2 3 4 5; do node " +
-			"$WORK/snippet.mjs; done",
-		does: "get", hint: "as there"},
-	{name: "this page, Elixir", language: "Elixir", protocol: "RESP2", needs: "apt elixir erlang-redis-client",
-		snippet: "snippet.exs", run: "for i in 1 2 3 4 5; do elixir $WORK/snippet.exs; done", does: "get",
-		hint: "as there"},
-	{name: "this page, Rust", language: "Rust", protocol: "text", needs: "apt rustc",
-		snippet: "snippet.rs", build: "rustc -o $WORK/client $WORK/snippet.rs",
-		run: "for i in 1 2 3 4 5; do $WORK/client; done", does: "get", hint: "as there"},
-	{name: "this page, C#", language: "C#", protocol: "text", needs: "apt mono-mcs mono-runtime libmono-system4.0-cil",
-		snippet: "snippet.cs", build: "mcs -out:$WORK/client.exe $WORK/snippet.cs",
-		run: "for i in 1 2 3 4 5; do mono $WORK/client.exe; done", does: "get", hint: "as there"},
-}
-
 // around is what a snippet needs to be a program that prints its id, by the program's file or its ending.
 var around = map[string]struct{ before, after string }{
 	".py":           {"", `print("get", id)`},

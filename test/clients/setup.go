@@ -23,7 +23,7 @@ type setup struct {
 	does     string
 	shows    string // statistics that must be positive, if not the usual ones
 	lists    string // statistics that must be there and numbers, zero included
-	optional bool   // not to be had from the usual registries everywhere: skipped even if everything is required
+	optional string // why it is skipped where it cannot be installed, even if everything is required
 	// the daemon it needs: "" for the usual one, auth, cluster, grpc, sequence, tls, udp or unix; or a
 	// fleet, see follow.go
 	server string

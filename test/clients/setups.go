@@ -2,321 +2,38 @@
 
 package main
 
-import "slices"
+import (
+	_ "embed"
+	"slices"
+	"strings"
+)
 
-// setups are all set-ups, in the order in which they run and appear in RESULTS.md.
-var setups = slices.Concat(readme, plaintext, encrypted, authenticated, redis, overGRPC)
+// setups are all set-ups but the programs of examples/.
+var setups = slices.Concat(readme, section("clients"))
 
-var plaintext = []setup{
-	// Python
-	{name: "pymemcache Client", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
-		run:  "/usr/bin/python3 python/pymemcache_client.py $HOST:$PORT",
-		does: "get cas multi version stats groups",
-		hint: "`Client(\"host:port\")`; values are bytes: `int(client.get(\"id\"))`"},
-	{name: "pymemcache Client, unix socket", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
-		server: "unix",
-		run:    "/usr/bin/python3 python/pymemcache_client.py $SOCKET",
-		does:   "get cas multi version stats groups", hint: "`Client(\"/run/katsubushi/ids.sock\")`"},
-	{name: "pymemcache HashClient", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
-		run:  "/usr/bin/python3 python/pymemcache_pool.py $HOST $PORT",
-		does: "get cas multi", hint: "`HashClient([(host, port)], use_pooling=True)`"},
-	{name: "python-memcached", language: "Python", protocol: "text", needs: "apt python3-memcache",
-		run:  "/usr/bin/python3 python/python_memcached.py $HOST $PORT",
-		does: "get cas multi version stats groups", hint: "none; values are bytes: `int(client.get(\"id\"))`"},
-	{name: "pylibmc", language: "Python", protocol: "text", needs: "apt python3-pylibmc",
-		run:  "/usr/bin/python3 python/pylibmc_client.py $HOST $PORT text",
-		does: "get cas multi version stats groups", hint: "none; values are bytes"},
-	{name: "pylibmc", language: "Python", protocol: "binary", needs: "apt python3-pylibmc",
-		run:  "/usr/bin/python3 python/pylibmc_client.py $HOST $PORT binary",
-		does: "get cas multi version stats groups", hint: "`Client([...], binary=True)`; values are bytes"},
-	{name: "python-binary-memcached", language: "Python", protocol: "binary", needs: "apt python3-binary-memcached",
-		run:  "/usr/bin/python3 python/bmemcached_client.py $HOST $PORT",
-		does: "get cas multi version stats", hint: "none; values are strings"},
-	{name: "Django PyMemcacheCache", language: "Python", protocol: "text", needs: "apt python3-django python3-pymemcache",
-		run:  "/usr/bin/python3 python/django_cache.py $HOST $PORT PyMemcacheCache",
-		does: "get multi", hint: "`BACKEND: django.core.cache.backends.memcached.PyMemcacheCache`; values are bytes"},
-	{name: "Django PyLibMCCache", language: "Python", protocol: "text", needs: "apt python3-django python3-pylibmc",
-		run:  "/usr/bin/python3 python/django_cache.py $HOST $PORT PyLibMCCache",
-		does: "get multi", hint: "`BACKEND: django.core.cache.backends.memcached.PyLibMCCache`; values are bytes"},
-	{name: "cachelib (Flask)", language: "Python", protocol: "text", needs: "apt python3-cachelib python3-pylibmc",
-		run:  "/usr/bin/python3 python/cachelib_client.py $HOST $PORT",
-		does: "get multi", hint: "`MemcachedCache([\"host:port\"])`; values are bytes"},
-	{name: "Twisted MemCacheProtocol", language: "Python", protocol: "text", needs: "apt python3-twisted",
-		run:  "/usr/bin/python3 python/twisted_client.py $HOST $PORT",
-		does: "get cas multi version stats groups", hint: "none"},
+// readme and examples are sections of setups.txt.
+var readme, examples = section("readme"), section("examples")
 
-	// Perl
-	{name: "Cache::Memcached", language: "Perl", protocol: "text", needs: "apt libcache-memcached-perl",
-		run:  "perl perl/cache_memcached.pl $HOST $PORT",
-		does: "get multi version stats", hint: "none"},
-	{name: "Cache::Memcached::Fast", language: "Perl", protocol: "text", needs: "apt libcache-memcached-fast-perl",
-		run:  "perl perl/cache_memcached_fast.pl $HOST $PORT",
-		does: "get cas multi version", hint: "none"},
-	{name: "Cache::Memcached::libmemcached", language: "Perl", protocol: "text",
-		needs: "apt libcache-memcached-libmemcached-perl",
-		run:   "perl perl/cache_memcached_libmemcached.pl $HOST $PORT text",
-		does:  "get multi version stats", hint: "none"},
-	{name: "Cache::Memcached::libmemcached", language: "Perl", protocol: "text, binary",
-		needs: "apt libcache-memcached-libmemcached-perl",
-		run:   "perl perl/cache_memcached_libmemcached.pl $HOST $PORT binary",
-		does:  "get multi version stats", hint: "`binary_protocol => 1`"},
-	{name: "Memcached::libmemcached", language: "Perl", protocol: "text", needs: "apt libmemcached-libmemcached-perl",
-		run:  "perl perl/memcached_libmemcached.pl $HOST $PORT",
-		does: "get multi version", hint: "none"},
-	{name: "AnyEvent::Memcached", language: "Perl", protocol: "text", needs: "apt libanyevent-memcached-perl",
-		run:  "perl perl/anyevent_memcached.pl $HOST $PORT",
-		does: "get multi", hint: "none"},
+//go:embed setups.txt
+var table string
 
-	// PHP
-	{name: "memcached extension", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
-		run:  "php php/memcached.php $HOST $PORT text",
-		does: "get cas multi version stats groups", hint: "none; values are strings"},
-	{name: "memcached extension", language: "PHP", protocol: "binary", needs: "apt php-memcached php-cli",
-		run:  "php php/memcached.php $HOST $PORT binary",
-		does: "get cas multi version stats groups", hint: "`setOption(Memcached::OPT_BINARY_PROTOCOL, true)`"},
-	{name: "memcached extension, unix socket", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
-		server: "unix",
-		run:    "php php/memcached_socket.php $SOCKET",
-		does:   "get multi version", hint: "`addServer(\"/run/katsubushi/ids.sock\", 0)`"},
-	{name: "memcache extension", language: "PHP", protocol: "text", needs: "apt php-memcache php-cli",
-		run:  "php php/memcache.php $HOST $PORT text",
-		does: "get multi version stats", hint: "none; values are strings"},
-	{name: "memcache extension", language: "PHP", protocol: "binary", needs: "apt php-memcache php-cli",
-		run:  "php php/memcache.php $HOST $PORT binary",
-		does: "get multi version", hint: "`memcache.protocol = binary` in php.ini"},
-	{name: "memcache extension, several keys over UDP", language: "PHP", protocol: "text",
-		needs: "apt php-memcache php-cli", server: "udp",
-		run:  "php php/memcachepool_udp.php $HOST $PORT",
-		does: "get multi", hint: "`(new MemcachePool)->addServer($host, 11212, 11212)` and `-udp-port 11212`; keys of ten " +
-			"characters or more"},
-	{name: "stream_socket_client", language: "PHP", protocol: "meta", needs: "apt php-cli",
-		run:  "php php/stream_meta.php $HOST $PORT",
-		does: "get cas version", hint: "no extension needed: `mg id v` over a stream"},
-
-	// Ruby
-	{name: "Dalli", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli",
-		run:  "ruby ruby/dalli.rb $HOST $PORT",
-		does: "get multi version stats groups", hint: "`Dalli::Client.new(\"host:port\", raw: true)`; values are strings"},
-	{name: "remcached", language: "Ruby", protocol: "binary", needs: "apt ruby-remcached ruby-eventmachine",
-		run:  "ruby ruby/remcached.rb $HOST $PORT",
-		does: "get multi", hint: "`require 'eventmachine'`, which Debian's package does not depend on"},
-
-	{name: "EventMachine", language: "Ruby", protocol: "text", needs: "apt ruby-eventmachine",
-		run:  "ruby ruby/eventmachine.rb $HOST $PORT",
-		does: "get multi", hint: "`EM::Protocols::Memcache.connect(host, port)`"},
-
-	// Node.js
-	{name: "memjs", language: "Node.js", protocol: "binary", needs: "npm memjs",
-		run:  "node node/memjs.js $HOST $PORT",
-		does: "get version stats",
-		hint: "values are Buffers: `value.toString()`, then BigInt; a request whose connection the daemon closes is never " +
-			"answered: put a time-out around it"},
-	{name: "memcached", language: "Node.js", protocol: "text", needs: "npm memcached",
-		run:  "node node/memcached.js $HOST $PORT",
-		does: "get cas multi version stats groups", hint: "none; keep ids as strings or BigInt: they do not fit a Number"},
-	{name: "memcached-elasticache", language: "Node.js", protocol: "text", needs: "npm memcached-elasticache",
-		server: "cluster",
-		run:    "node node/memcached_elasticache.js $HOST $PORT",
-		does:   "get cas multi version",
-		hint:   "`-advertise host:port` where that is not what clients connect to; else as memcached"},
-	{name: "ecad (ElastiCache's discovery), memcached", language: "Node.js", protocol: "text", needs: "npm ecad",
-		server: "cluster",
-		run:    "node node/ecad.js $HOST $PORT",
-		does:   "get multi", hint: "the same"},
-	{name: "memcache-plus", language: "Node.js", protocol: "text", needs: "npm memcache-plus",
-		run:  "node node/memcache_plus.js $HOST $PORT memcache-plus",
-		does: "get cas multi version", hint: "none; strings"},
-	{name: "memcache-pp", language: "Node.js", protocol: "text", needs: "npm memcache-pp",
-		run:  "node node/memcache_plus.js $HOST $PORT memcache-pp",
-		does: "get cas multi version", hint: "none; strings"},
-	{name: "memcache-client", language: "Node.js", protocol: "text", needs: "npm memcache-client",
-		run:  "node node/memcache_client.js $HOST $PORT",
-		does: "get cas multi version stats", hint: "none; strings"},
-	{name: "memcache", language: "Node.js", protocol: "text", needs: "npm memcache",
-		run:  "node node/memcache.js $HOST $PORT",
-		does: "get multi version stats", hint: "none; strings"},
-
-	// Go
-	{name: "bradfitz/gomemcache", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
-		build: "cd go && go build -o $WORK/client ./gomemcache", run: "$WORK/client $HOST $PORT",
-		does: "get cas multi", hint: "none; `strconv.ParseUint(string(item.Value), 10, 64)`"},
-	{name: "grafana/gomemcache", language: "Go", protocol: "text", needs: "go github.com/grafana/gomemcache",
-		build: "cd go && go build -o $WORK/client ./grafana", run: "$WORK/client $HOST $PORT",
-		does: "get multi", hint: "none"},
-	{name: "rainycape/memcache", language: "Go", protocol: "binary", needs: "go github.com/rainycape/memcache",
-		build: "cd go && go build -o $WORK/client ./rainycape", run: "$WORK/client $HOST $PORT",
-		does: "get multi", hint: "none"},
-	{name: "memcachier/mc", language: "Go", protocol: "binary", needs: "go github.com/memcachier/mc/v3",
-		build: "cd go && go build -o $WORK/client ./mc", run: "$WORK/client $HOST $PORT",
-		does: "get cas version stats groups", hint: "`mc.NewMC(\"host:port\", \"\", \"\")`"},
-	{name: "couchbase/gomemcached", language: "Go", protocol: "binary", needs: "go github.com/couchbase/gomemcached",
-		build: "cd go && go build -o $WORK/client ./gomemcached", run: "$WORK/client $HOST $PORT",
-		does: "get cas multi version stats", hint: "`memcached.Connect(\"tcp\", \"host:port\")`, vbucket 0"},
-
-	// C
-	{name: "libmemcached", language: "C", protocol: "text", needs: "apt libmemcached-dev gcc libc6-dev",
-		build: "cc -Wall -o $WORK/client c/libmemcached.c -lmemcached", run: "$WORK/client $HOST $PORT text",
-		does: "get cas multi version stats", hint: "none; `MEMCACHED_BEHAVIOR_SUPPORT_CAS` for a cas"},
-	{name: "libmemcached", language: "C", protocol: "binary", needs: "apt libmemcached-dev gcc libc6-dev",
-		build: "cc -Wall -o $WORK/client c/libmemcached.c -lmemcached", run: "$WORK/client $HOST $PORT binary",
-		does: "get cas multi version stats", hint: "`MEMCACHED_BEHAVIOR_BINARY_PROTOCOL`"},
-	{name: "apr_memcache (Apache httpd)", language: "C", protocol: "text",
-		needs: "apt libaprutil1-dev libapr1-dev gcc libc6-dev",
-		build: "cc -Wall -o $WORK/client c/apr_memcache.c $(apu-1-config --includes --link-ld) $(apr-1-config --cppflags " +
-			"--includes --link-ld)",
-		run: "$WORK/client $HOST $PORT", does: "get multi version stats", shows: "pid curr_connections cmd_get get_hits",
-		hint: "none"},
-	{name: "libmemcached tools", language: "shell", protocol: "text", needs: "apt libmemcached-tools",
-		run:  "sh monitor/libmemcached_tools.sh $HOST $PORT",
-		does: "get multi version stats", hint: "`memccat --servers=host:port id`"},
-	{name: "libmemcached tools", language: "shell", protocol: "text, binary", needs: "apt libmemcached-tools",
-		run:  "sh monitor/libmemcached_tools.sh $HOST $PORT --binary",
-		does: "get multi version stats", hint: "`memccat --binary --servers=host:port id`"},
-	{name: "memccapable, its cases that store nothing", language: "shell", protocol: "text, binary",
-		needs: "apt libmemcached-tools",
-		run:   "sh monitor/memccapable.sh $HOST $PORT", hint: "`memccapable -T 'binary noop'` and so on"},
-
-	// Java
-	{name: "spymemcached", language: "Java", protocol: "text", needs: "apt libspymemcached-java default-jdk-headless",
-		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT text",
-		does: "get cas multi version stats groups", hint: "none; values are strings"},
-	{name: "spymemcached", language: "Java", protocol: "binary", needs: "apt libspymemcached-java default-jdk-headless",
-		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT binary",
-		does: "get cas multi version stats groups", hint: "`new ConnectionFactoryBuilder().setProtocol(Protocol.BINARY)`"},
-
-	// No library
-	{name: "bash /dev/tcp", language: "shell", protocol: "text", needs: "apt bash",
-		run:  "bash shell/bash.sh $HOST $PORT text",
-		does: "get version stats", hint: "none"},
-	{name: "bash /dev/tcp", language: "shell", protocol: "meta", needs: "apt bash",
-		run:  "bash shell/bash.sh $HOST $PORT meta",
-		does: "get version stats", hint: "`mg id v`"},
-	{name: "bash /dev/udp", language: "shell", protocol: "text", needs: "apt bash", server: "udp",
-		run:  "bash shell/bash_udp.sh $HOST $PORT",
-		does: "get cas multi version", hint: "`-udp-port 11212`"},
-	{name: "netcat", language: "shell", protocol: "meta", needs: "apt netcat-openbsd",
-		run:  "sh shell/netcat_meta.sh $HOST $PORT",
-		does: "get cas multi version stats", hint: "`printf 'mg id v\\r\\nquit\\r\\n' | nc host port`"},
-
-	// Proxies and web servers
-	{name: "nginx memcached_pass, keepalive", language: "nginx", protocol: "text", needs: "apt nginx curl netcat-openbsd",
-		run:  "sh proxy/nginx.sh $HOST $PORT pass",
-		does: "get", hint: "`set $memcached_key id; memcached_pass ids;`, `keepalive` in the upstream"},
-	{name: "nginx memc module", language: "nginx", protocol: "text",
-		needs: "apt libnginx-mod-http-memc nginx curl netcat-openbsd",
-		run:   "sh proxy/nginx.sh $HOST $PORT memc",
-		does:  "get version stats", hint: "`set $memc_key id; memc_pass ids;`"},
-	{name: "lua-nginx-memcached", language: "Lua", protocol: "text",
-		needs: "apt lua-nginx-memcached libnginx-mod-http-lua nginx curl netcat-openbsd",
-		run:   "sh proxy/nginx.sh $HOST $PORT lua",
-		does:  "get cas multi version stats", hint: "none; values are strings"},
-	{name: "twemproxy in front of pymemcache", language: "proxy", protocol: "text",
-		needs: "apt nutcracker python3-pymemcache netcat-openbsd",
-		run:   "sh proxy/nutcracker.sh $HOST $PORT",
-		does:  "get cas multi", hint: "`server_connections: 1`, or ids of one client connection may not increase"},
-	{name: "HAProxy in front of pymemcache", language: "proxy", protocol: "text",
-		needs: "apt haproxy curl python3-pymemcache netcat-openbsd",
-		run:   "sh proxy/haproxy.sh $HOST $PORT",
-		does:  "get cas multi version stats groups",
-		hint:  "`mode tcp`, `tcp-check send version\\r\\n`, `tcp-check expect rstring ^VERSION`"},
-
-	// Monitors
-	{name: "memcached-tool", language: "monitor", protocol: "text", needs: "apt memcached",
-		run:  "sh monitor/memcached_tool.sh $HOST $PORT",
-		does: "version stats groups", hint: "`memcached-tool host:port stats`"},
-	{name: "nmap memcached-info", language: "monitor", protocol: "text", needs: "apt nmap",
-		run:  "sh monitor/nmap.sh $HOST $PORT",
-		does: "stats", shows: "pid curr_connections total_connections maxconns tcpport",
-		hint: "`nmap -p 11212 --script +memcached-info host`"},
-	{name: "munin memcached_", language: "monitor", protocol: "text",
-		needs: "apt munin-plugins-extra libcache-memcached-perl",
-		run:   "sh monitor/munin.sh $HOST $PORT",
-		does:  "stats", shows: "memcache_cmd_get memcache_cache_hits memcache_curr_connections memcache_total_connections " +
-			"memcache_bytes_read memcache_bytes_written",
-		hint: "`env.port 11212` in plugin-conf.d"},
-	{name: "collectd memcached", language: "monitor", protocol: "text", needs: "apt collectd-core",
-		run:  "sh monitor/collectd.sh $HOST $PORT",
-		does: "stats", shows: "memcached_command-get memcached_connections-current memcached_ops-hits memcached_octets",
-		hint: "`Port \"11212\"` in `<Plugin memcached>`"},
-	{name: "Zabbix agent 2", language: "monitor", protocol: "binary", needs: "apt zabbix-agent2",
-		run:  "sh monitor/zabbix.sh $HOST $PORT",
-		does: "stats groups", hint: "`memcached.stats[tcp://host:11212]`"},
-	{name: "grobie/gomemcache, the Prometheus exporter's client", language: "monitor", protocol: "text",
-		needs: "go github.com/grobie/gomemcache",
-		build: "cd go && go build -o $WORK/client ./grobie", run: "$WORK/client $HOST $PORT",
-		does: "get version stats groups", shows: usualStats + " maxconns bytes_read bytes_written", lists: exporterStats,
-		hint: "see the exporter"},
-	{name: "Prometheus memcached exporter", language: "monitor", protocol: "text", optional: true,
-		needs: "tool github.com/prometheus/memcached_exporter/cmd/memcached_exporter@v0.15.5",
-		run:   "sh monitor/exporter.sh $HOST $PORT",
-		does:  "stats", shows: "up current_connections connections_total read_bytes_total max_connections",
-		hint: "`--memcached.address host:11212`"},
+// section reads the set-ups of a section of setups.txt.
+func section(name string) (list []setup) {
+	_, after, _ := strings.Cut(table, "\n== "+name+"\n")
+	after, _, _ = strings.Cut(after, "\n== ")
+	for line := range strings.Lines(after) {
+		line = strings.TrimSuffix(line, "\n")
+		if field, ok := strings.CutPrefix(line, "\t"); ok {
+			field, value, _ := strings.Cut(field, " ")
+			*list[len(list)-1].field(field) = value
+		} else if head := strings.Split(line, " | "); len(head) == 3 {
+			list = append(list, setup{name: head[0], language: head[1], protocol: head[2]})
+		}
+	}
+	return list
 }
 
-// encrypted are set-ups with TLS, authenticated those with a user name and a password; they need
-// daemons of their own.
-var encrypted = []setup{
-	{name: "pymemcache, TLS", language: "Python", protocol: "text", needs: "apt python3-pymemcache", server: "tls",
-		run:  "/usr/bin/python3 python/pymemcache_tls.py $HOST $PORT $CERT",
-		does: "get multi version", hint: "`Client(address, tls_context=ssl.create_default_context(cafile=...))`"},
-	{name: "python-binary-memcached, TLS", language: "Python", protocol: "binary", needs: "apt python3-binary-memcached",
-		server: "tls",
-		run:    "/usr/bin/python3 python/bmemcached_tls.py $HOST $PORT $CERT",
-		does:   "get multi", hint: "`Client([...], tls_context=...)`"},
-	{name: "memcache-client, TLS", language: "Node.js", protocol: "text", needs: "npm memcache-client", server: "tls",
-		run:  "node node/memcache_client_tls.js $HOST $PORT $CERT",
-		does: "get multi version", hint: "`tls: { ca }`"},
-	{name: "bradfitz/gomemcache, TLS", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
-		server: "tls",
-		build:  "cd go && go build -o $WORK/client ./gomemcachetls", run: "$WORK/client $HOST $PORT $CERT",
-		does: "get multi", hint: "`client.DialContext = (&tls.Dialer{...}).DialContext`"},
-	{name: "openssl s_client, TLS", language: "shell", protocol: "text", needs: "apt openssl", server: "tls",
-		run:  "sh shell/openssl.sh $HOST $PORT $CERT",
-		does: "get version", hint: "`openssl s_client -quiet -connect host:port`"},
-	{name: "HAProxy to TLS, pymemcache in front", language: "proxy", protocol: "text",
-		needs:  "apt haproxy python3-pymemcache netcat-openbsd",
-		server: "tls", run: "sh proxy/haproxy_tls.sh $HOST $PORT $CERT",
-		does: "get cas multi version stats groups",
-		hint: "`server ids host:port ssl verify required ca-file ...`, for clients without TLS"},
+func (s *setup) field(name string) *string {
+	return map[string]*string{"needs": &s.needs, "build": &s.build, "snippet": &s.snippet, "run": &s.run, "does": &s.does,
+		"shows": &s.shows, "lists": &s.lists, "optional": &s.optional, "server": &s.server, "hint": &s.hint}[name]
 }
-
-var authenticated = []setup{
-	{name: "python-binary-memcached, SASL", language: "Python", protocol: "binary", needs: "apt python3-binary-memcached",
-		server: "auth",
-		run:    "/usr/bin/python3 python/bmemcached_client.py $HOST $PORT $LOGIN",
-		does:   "get cas multi version stats", hint: "`Client([...], username, password)`"},
-	{name: "pylibmc, SASL", language: "Python", protocol: "binary", needs: "apt python3-pylibmc", server: "auth",
-		run:  "/usr/bin/python3 python/pylibmc_client.py $HOST $PORT binary $LOGIN",
-		does: "get cas multi version stats groups", hint: "`Client([...], binary=True, username=..., password=...)`"},
-	{name: "memcached extension, SASL", language: "PHP", protocol: "binary", needs: "apt php-memcached php-cli",
-		server: "auth",
-		run:    "php php/memcached.php $HOST $PORT binary $LOGIN",
-		does:   "get cas multi version stats groups", hint: "`setSaslAuthData(user, password)`, binary protocol"},
-	{name: "Dalli, SASL", language: "Ruby", protocol: "binary", needs: "apt ruby ruby-dalli", server: "auth",
-		run:  "ruby ruby/dalli.rb $HOST $PORT $LOGIN",
-		does: "get multi version stats groups", hint: "`username:`, `password:`"},
-	{name: "memjs, SASL", language: "Node.js", protocol: "binary", needs: "npm memjs", server: "auth",
-		run:  "node node/memjs.js $HOST $PORT $LOGIN",
-		does: "get version stats", hint: "`Client.create(servers, { username, password })`"},
-	{name: "memcachier/mc, SASL", language: "Go", protocol: "binary", needs: "go github.com/memcachier/mc/v3",
-		server: "auth",
-		build:  "cd go && go build -o $WORK/client ./mc", run: "$WORK/client $HOST $PORT $LOGIN",
-		does: "get cas version stats groups", hint: "`mc.NewMC(servers, user, password)`"},
-	{name: "spymemcached, SASL", language: "Java", protocol: "binary",
-		needs: "apt libspymemcached-java default-jdk-headless", server: "auth",
-		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT binary $LOGIN",
-		does: "get cas multi version stats groups",
-		hint: "`setAuthDescriptor(new AuthDescriptor(new String[] {\"PLAIN\"}, ...))`; `typical` insists on CRAM-MD5 first"},
-	{name: "netcat, text handshake", language: "shell", protocol: "text", needs: "apt netcat-openbsd", server: "auth",
-		run:  "sh shell/netcat_auth.sh $HOST $PORT $LOGIN",
-		does: "get version", hint: "`set login 0 0 N`, and `user password` as the value"},
-}
-
-// exporterStats are the statistics that the Prometheus exporter makes metrics of.
-const exporterStats = "uptime time cmd_get cmd_set cmd_flush get_hits get_misses delete_hits delete_misses " +
-	"incr_hits incr_misses decr_hits " +
-	"decr_misses cas_hits cas_misses cas_badval touch_hits touch_misses rusage_user rusage_system bytes limit_maxbytes " +
-	"curr_items total_items " +
-	"bytes_read bytes_written curr_connections total_connections rejected_connections conn_yields listen_disabled_num " +
-	"evictions reclaimed " +
-	"accepting_conns"
