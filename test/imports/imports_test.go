@@ -94,7 +94,7 @@ func TestImportsGoDownOnly(t *testing.T) {
 		name := path.Clean(strings.TrimPrefix(p.ImportPath+"/", module)) // "." is the library
 		i := slices.IndexFunc(rules, func(r rule) bool { return applies(r, name) })
 		if i < 0 {
-			t.Errorf("%s: no rule of rules.txt says what it may import: add one, with its reason, and draw it in docs/ARCHITECTURE.md", name)
+			t.Errorf("%s: no rule of rules.txt says what it may import: add one, and draw it in docs/ARCHITECTURE.md", name)
 			continue
 		}
 		for _, imp := range p.Imports {
