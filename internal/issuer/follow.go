@@ -35,7 +35,7 @@ func (s *Strict) fetch(moment int64, n int) (id.Run, error) {
 	}
 	if wait := s.waits(moment); wait >= s.longest() {
 		s.batches.Forget(moment, n)
-		return run, s.refuse("%s", s.noAnswer(st.address, wait))
+		return run, s.complain(s.noAnswer(st.address, wait))
 	}
 	s.send(st.address)
 	return run, id.ErrWait

@@ -20,7 +20,7 @@ type SequenceConfig struct {
 	// MaxWait is how long clients wait for a block from when the values ran out; then they are refused
 	// until one comes.
 	MaxWait time.Duration
-	Status  func() counter.Status // what the keeper knows, for Figures
+	Status  func() counter.Status // what the keeper knows, for Figures; nil = nobody knows anything
 	Refused *atomic.Uint64        // counts refusals, with those of others; nil = it need not
 	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
@@ -323,13 +323,14 @@ func (s *Sequence) Figures(emit func(figure.Figure)) Condition {
 	if s.c.Definition.Strict {
 		c.Order = "strict"
 	}
-	s.figures(emit, &c, s.values.Last(), s.values.Left(), s.c.Status())
+	s.figures(emit, &c, s.values.Last(), s.values.Left(), s.c.Status)
 	return c
 }
 
-// figures emits what free and strict sequences have, and notes it in c.
-func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uint64, k counter.Status) {
-	c.Last, c.Left, c.DaysLeft = int64(last), int64(k.Left), min(k.DaysLeft, farAway)
+// figures emits what free and strict sequences have, and notes it in c. status is nil where this daemon does not know
+// what is left: that it is nothing must not be told.
+func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uint64, status func() counter.Status) {
+	c.Last = int64(last)
 	gauge := func(name, metric string, v any, help, worry string) {
 		emit(figure.Figure{Stat: name, Metric: metric, Value: v, Help: help, Worry: worry})
 	}
@@ -337,13 +338,18 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 	gauge(lastStat, "generator_last", c.Last,
 		"Largest value that was issued or passed over, as far as this daemon knows.", "")
 	gauge("at_hand", "generator_at_hand", int64(atHand), "Values that can be issued without another block.", "")
-	gauge(leftStat, "generator_left", c.Left,
-		"Values not yet granted to any daemon, as far as this one knows.", "")
-	gauge("days_left", "", c.DaysLeft, "", "")
-	gauge("", "generator_time_left_seconds", c.DaysLeft*(24*time.Hour).Seconds(),
-		"Time until the sequence ends at its present rate, at most a million days.",
-		"less than a month: the `max` of the sequence is near")
-	gauge("block", "generator_block", int64(k.Block), "Values in the newest block.", "")
+	block := uint64(0)
+	if status != nil {
+		k := status()
+		c.Left, c.DaysLeft, block = int64(k.Left), min(k.DaysLeft, farAway), k.Block
+		gauge(leftStat, "generator_left", c.Left,
+			"Values not yet granted to any daemon, where this one knows.", "")
+		gauge("days_left", "", c.DaysLeft, "", "")
+		gauge("", "generator_time_left_seconds", c.DaysLeft*(24*time.Hour).Seconds(),
+			"Time until the sequence ends at its present rate, at most a million days.",
+			"less than a month: the `max` of the sequence is near")
+	}
+	gauge("block", "generator_block", int64(block), "Values in the newest block.", "")
 	emit(figure.Figure{
 		Stat: "waits", Metric: "generator_waits_total", Value: t.waits.Load(), Count: true,
 		Help: "How often the values ran out before the next block came.",

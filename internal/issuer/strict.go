@@ -14,7 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
-// StrictConfig holds the settings of a Strict. All but Why are required.
+// StrictConfig holds the settings of a Strict. All but Why and Complain are required.
 type StrictConfig struct {
 	Definition counter.Definition
 	// MaxWait is how long requests wait for a leader, or for its answer; at least leastWait counts.
@@ -26,8 +26,10 @@ type StrictConfig struct {
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
 	Forward Forwarder
 	// Why returns why leadership is not renewed, or nil if the counter store does not answer. nil = not called.
-	Why   func() error
-	Clock Clock // of timestamps only
+	Why func() error
+	// Complain is told why a request was refused for which no daemon had a value. It must return at once. nil = not called.
+	Complain func(why string)
+	Clock    Clock // of timestamps only
 }
 
 const (
@@ -283,7 +285,7 @@ func (s *Strict) Where() (at id.Elsewhere, elsewhere bool) {
 // leadership. until is 0 if the term is ending.
 func (s *Strict) lapsed(until int64) error {
 	if until > 0 && s.lacks(until) >= s.c.MaxWait {
-		return s.refuse("%s", s.notRenewed(s.after(until)))
+		return s.complain(s.notRenewed(s.after(until)))
 	}
 	return id.ErrWait
 }
@@ -321,14 +323,22 @@ func (s *Strict) notRenewed(wait time.Duration) string {
 
 // leaderless is the error while no daemon leads.
 func (s *Strict) leaderless(st *standing, redirect bool) error {
-	switch {
-	case s.lacks(st.since) < s.c.MaxWait:
+	if s.lacks(st.since) < s.c.MaxWait {
 		return id.ErrWait
-	case redirect:
-		s.refuses()
+	}
+	err := s.complain(s.noLeader(s.after(st.since)))
+	if redirect {
 		return id.Elsewhere{Slot: s.slot}
 	}
-	return s.refuse("%s", s.noLeader(s.after(st.since)))
+	return err
+}
+
+// complain refuses a request for which no daemon has a value.
+func (s *Strict) complain(why string) error {
+	if s.c.Complain != nil {
+		s.c.Complain(why)
+	}
+	return s.refuse("%s", why)
 }
 
 func (s *Strict) noLeader(wait time.Duration) string {
@@ -395,15 +405,15 @@ func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 	st, last := s.standing.Load(), max(s.last, s.batches.last) // of its terms, and of its leaders' answers
 	s.mu.Unlock()
 	c, left := Condition{Order: "strict", Leader: st.address}, uint64(0)
-	var k counter.Status
+	var status func() counter.Status
 	switch {
 	case st.term != nil:
-		c.Leader, left, k = "this daemon", st.term.values.Left(), s.c.Status()
+		c.Leader, left, status = "this daemon", st.term.values.Left(), s.c.Status
 		last = max(last, st.term.values.Last())
 	case c.Leader == "":
 		c.Leader = "none"
 	}
-	s.figures(emit, &c, last, left, k)
+	s.figures(emit, &c, last, left, status)
 	emit(figure.Figure{Stat: "leader", Value: c.Leader})
 	emit(figure.Figure{
 		Stat: "forwarded", Metric: "generator_forwarded_total", Value: s.forwarded.Load(), Count: true,

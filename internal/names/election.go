@@ -30,6 +30,7 @@ type election struct {
 	forward forwarders
 	runner  atomic.Pointer[leader.Runner] // nil = this daemon does not take part
 	watched watched
+	told    [leader.MaxGroups]atomic.Int64 // when complain logged last, of Names.moment
 
 	mu      sync.Mutex // held while the standing of a sequence changes
 	open    bool       // the ports are
@@ -129,7 +130,7 @@ func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	s := &strictSequence{e: e, record: r, batch: batch, group: group, Strict: issuer.NewStrict(issuer.StrictConfig{
 		Definition: r.Definition, MaxWait: e.of.c.MaxWait, Moment: e.of.moment, Wake: e.of.Wake, Forward: e.forward[group],
 		Status: status, Ring: ring, Refused: &e.of.sequences.refused, Why: e.replaced,
-		Clock: e.of.clock(r),
+		Complain: func(why string) { e.complain(group, name, why) }, Clock: e.of.clock(r),
 	})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,6 +145,14 @@ func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	}
 	e.takePart()
 	return s
+}
+
+// complain logs that clients of a sequence get errors, once a minute for each group.
+func (e *election) complain(group int, name, why string) {
+	last, now := e.told[group].Load(), e.of.moment()
+	if (last == 0 || now-last >= int64(time.Minute)) && e.told[group].CompareAndSwap(last, now) {
+		e.of.given.Log.Error("a sequence issues no values", "sequence", name, "group", group, "error", why)
+	}
 }
 
 // judge notes whether the record of a sequence can be used, for terms to come.

@@ -213,7 +213,7 @@ func (n *Names) keepRecorded(r counter.Record) (issuer.Kind, error) {
 	}
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: counter.Sequence(r.Name), Wake: func() {}, Ring: func() {},
-		Status: func() counter.Status { return counter.Status{} }, Refused: &n.sequences.refused,
+		Refused: &n.sequences.refused,
 	})
 	s.Refuse(why)
 	return s, nil
