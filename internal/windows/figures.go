@@ -160,7 +160,7 @@ func (h *Holder) LeaseFigures(emit func(figure.Figure)) {
 		emit(figure.Figure{
 			Metric: "lease_last_extension_timestamp_seconds", Value: float64(at.UnixMilli()) / 1000,
 			Help: "When an extension last succeeded, in Unix seconds.",
-			Worry: "`time()` minus it is over 30, or half of your lease: no window is extended. It appears after " +
+			Worry: "`timestamp()` of it minus it is over 20, or a third of your lease: no window is extended. It appears after " +
 				"the first extension",
 		})
 	}
