@@ -176,7 +176,7 @@ func TestPageShowsLatencyAndEvents(t *testing.T) {
 	}
 }
 
-// TestAFailedReloadIsShown: until one succeeds.
+// TestAFailedReloadIsShown: until one succeeds, or until the users can be read.
 func TestAFailedReloadIsShown(t *testing.T) {
 	auth, names := filepath.Join(t.TempDir(), "auth"), filepath.Join(t.TempDir(), "names")
 	write := func(users, definitions string) {
@@ -199,6 +199,15 @@ func TestAFailedReloadIsShown(t *testing.T) {
 	}
 	if !d.names.Catalog.Declares([]byte("b")) {
 		t.Error("a name that is new is not served")
+	}
+	for _, users := range []string{"no colon\n", "katsu:bushi\n"} { // which are read without a reload
+		write(users, "b ulid\n")
+		for deadline := time.Now().Add(patience); (d.observer.View().NotReloaded == nil) != strings.Contains(users, ":"); {
+			if time.Now().After(deadline) {
+				t.Fatalf("users %q: the page shows %q", users, d.observer.View().NotReloaded)
+			}
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 

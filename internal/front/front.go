@@ -305,6 +305,17 @@ func (f *Front) Reload(report func(what string, err error)) {
 	}
 }
 
+// Unread returns why the users cannot be read, or nil. Those that were read before hold.
+func (f *Front) Unread() error {
+	if f.logins == nil {
+		return nil
+	}
+	if why := f.logins.unread.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
 // Sockets returns copies of all sockets that the Front listens on, also those made before an error.
 func (f *Front) Sockets() (sockets.Passed, error) {
 	all, err := f.kept.Copies()

@@ -24,8 +24,8 @@ type logins struct {
 
 	reading sync.Mutex
 	store   users.Store
-	since   string // what store.Changes returned last
-	told    string // the last complaint about the store; empty = all is well
+	since   string                // what store.Changes returned last
+	unread  atomic.Pointer[error] // why the users cannot be read, as the log says; nil = they can. Anybody may load it
 }
 
 // usersPause is how often the store is asked whether users have changed. A change is to reach sessions
@@ -86,16 +86,15 @@ func (l *logins) refresh(ctx context.Context, anyway bool) error {
 		} else {
 			l.log.Info("users", "count", len(list))
 		}
-	case l.told != "":
+	case l.unread.Load() != nil:
 		l.log.Info("the users can be read again")
 	}
-	l.told = ""
+	l.unread.Store(nil)
 	return nil
 }
 
 func (l *logins) complain(err error) {
-	if text := err.Error(); text != l.told {
-		l.told = text
+	if was := l.unread.Swap(&err); was == nil || (*was).Error() != err.Error() {
 		message := "the users cannot be read: those that were read before hold"
 		if _, known := l.directory.Users(); !known {
 			message = "the users cannot be read: nobody can log in yet"

@@ -190,15 +190,15 @@ func TestWhatWasNotReloaded(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{nil, nil}, {errors.New("line 1\nline 2"), []string{"users: line 1; line 2"}}, {nil, nil},
+		{nil, nil}, {errors.New("line 1\nline 2"), []string{"names: line 1; line 2"}}, {nil, nil},
 	} {
-		o.Reloaded("users", c.err)
+		o.Reloaded("names", c.err)
 		if got := o.View().NotReloaded; !slices.Equal(got, c.want) {
 			t.Errorf("after %v: %q", c.err, got)
 		}
-		last, want := o.View().Events[0].Text, "reloaded what=users"
+		last, want := o.View().Events[0].Text, "reloaded what=names"
 		if c.err != nil {
-			want = "not reloaded, the old one stays in force what=users error=" + c.err.Error()
+			want = "not reloaded, the old one stays in force what=names error=" + c.err.Error()
 		}
 		if last != want {
 			t.Errorf("after %v the log says %q", c.err, last)

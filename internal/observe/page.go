@@ -86,7 +86,7 @@ func (o *Observer) View() page.View {
 	v.Names, v.Lately, v.Others = o.named.read(o, now)
 	v.Host, _ = os.Hostname()
 	v.Closed = o.front.Addresses() == nil
-	v.NotReloaded = o.notReloaded.list()
+	v.NotReloaded = o.notReloaded.list(o.front.Unread())
 	showUnready(&v, o.Ready(), o.names.Catalog.Ready())
 	if o.front.Certified() {
 		_, v.Certificate = o.front.TLS.Valid()
@@ -183,12 +183,18 @@ func (n *notReloaded) note(what string, err error) {
 	n.why[what] = err
 }
 
-// list returns a line for each thing whose old content is in force.
-func (n *notReloaded) list() (lines []string) {
+// list returns a line for each thing whose old content is in force. The users, which are read again without a reload,
+// are unread.
+func (n *notReloaded) list(unread error) (lines []string) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, what := range slices.Sorted(maps.Keys(n.why)) {
-		if err := n.why[what]; err != nil {
+	why := maps.Clone(n.why)
+	n.mu.Unlock()
+	if why == nil {
+		why = map[string]error{}
+	}
+	why["users"] = unread
+	for _, what := range slices.Sorted(maps.Keys(why)) {
+		if err := why[what]; err != nil {
 			lines = append(lines, what+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
