@@ -105,7 +105,8 @@ func (f *fixture) ask(method, target, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	New(f.config).ServeHTTP(w, r)
 	if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Access-Control-Allow-Origin") != "" ||
-		(w.Header().Get("Content-Type") == "application/json") != (w.Code < 300) || w.Body.Len() > maxError+1 && w.Code >= 300 {
+		(w.Header().Get("Content-Type") == "application/json") != (w.Code < 300) ||
+		w.Body.Len() > maxError+1 && w.Code >= 300 {
 		f.t.Errorf("%s %s: %d bytes, %v", method, target, w.Body.Len(), w.Header())
 	}
 	return w
