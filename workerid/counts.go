@@ -15,11 +15,12 @@ const (
 	NoneFree                   // of an acquisition: every worker id is taken
 	Failed                     // any other error: store unreachable, a refusal, a grant on too few replicas
 	Unanswered                 // no answer in time: the store may have carried it out
+	NoneYet                    // of an acquisition: the store may have forgotten leases, and newcomers wait
 	NumOutcomes                // how many outcomes there are
 )
 
 func (o Outcome) String() string {
-	return [...]string{"ok", "lost", "none_free", "failed", "unanswered"}[o]
+	return [...]string{"ok", "lost", "none_free", "failed", "unanswered", "none_yet"}[o]
 }
 
 func outcomeOf(err error) Outcome {
@@ -28,6 +29,8 @@ func outcomeOf(err error) Outcome {
 		return OK
 	case errors.Is(err, ErrLost), errors.Is(err, ErrShared):
 		return Lost
+	case errors.Is(err, ErrNoneYet):
+		return NoneYet
 	case errors.Is(err, ErrNoID):
 		return NoneFree
 	case errors.Is(err, context.DeadlineExceeded):
@@ -39,7 +42,7 @@ func outcomeOf(err error) Outcome {
 // Counts counts a Keeper's store calls and their results.
 type Counts struct {
 	Acquisitions [NumOutcomes]uint64 // one for each attempt; never Lost
-	Extensions   [NumOutcomes]uint64 // one for each lane in an extension; never NoneFree
+	Extensions   [NumOutcomes]uint64 // one for each lane in an extension; never NoneFree or NoneYet
 	Calls        uint64              // acquisitions and extensions; an extension of several lanes counts once
 	Took         time.Duration       // total of all Calls; for unanswered ones, until the timeout
 	LastExtended time.Time           // wall-clock time of the last successful extension; zero = none yet

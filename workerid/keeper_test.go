@@ -291,11 +291,17 @@ func TestKeeperCounts(t *testing.T) {
 		pass(8 * time.Second)
 		b.store.fail(workerid.ErrNoID)
 		pass(10 * time.Second)
+		full := b.keeper.Counts().Acquisitions[workerid.NoneFree]
+		b.store.fail(workerid.ErrNoneYet)
+		pass(10 * time.Second)
 		after := b.keeper.Counts()
+		if n := after.Acquisitions[workerid.NoneFree]; n != full {
+			t.Errorf("%d newcomers that the store lets wait count as if the pool were full", n-full)
+		}
 		for what, n := range map[string]uint64{
 			"failed": after.Extensions[workerid.Failed], "unanswered": after.Extensions[workerid.Unanswered],
 			"lost":      after.Extensions[workerid.Lost],
-			"none free": after.Acquisitions[workerid.NoneFree],
+			"none free": full, "none yet": after.Acquisitions[workerid.NoneYet],
 		} {
 			if n == 0 {
 				t.Errorf("no call %s: %+v", what, after)

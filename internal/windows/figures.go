@@ -144,12 +144,12 @@ func (h *Holder) LeaseFigures(emit func(figure.Figure)) {
 		}
 	}
 	for o := range workerid.NumOutcomes {
-		if o != workerid.NoneFree {
+		if o != workerid.NoneFree && o != workerid.NoneYet {
 			emit(figure.Figure{
 				Stat: "lease_extensions_" + o.String(), Metric: "lease_extensions_total",
 				Labels: []string{"outcome", o.String()}, Value: c.Extensions[o], Count: true,
 				Help: "Extensions of the lanes' windows, by outcome.",
-				Worry: "`lost` grows: the store lost data, or an operator used `lease release` or deleted keys. " +
+				Worry: "`lost` grows: the store lost data, or an operator used `lease release` or deleted keys or a state file. " +
 					"`failed` (an error) and `unanswered` (none in 1 s) grow by more than five in a quarter of an " +
 					"hour: the log and `lane_0_reason` in `stats lanes` say why",
 			})
@@ -160,8 +160,8 @@ func (h *Holder) LeaseFigures(emit func(figure.Figure)) {
 		emit(figure.Figure{
 			Metric: "lease_last_extension_timestamp_seconds", Value: float64(at.UnixMilli()) / 1000,
 			Help: "When an extension last succeeded, in Unix seconds.",
-			Worry: "`timestamp()` of it minus it is over 20, or a third of your lease: no window is extended. It appears after " +
-				"the first extension",
+			Worry: "`timestamp()` of it minus it is over 20, or a third of your lease: no window is extended. It appears " +
+				"after the first extension",
 		})
 	}
 	emit(figure.Figure{Stat: "lease_calls", Value: c.Calls})
