@@ -312,8 +312,7 @@ func (e *election) figures(emit func(figure.Figure)) {
 	}
 	emit(figure.Figure{
 		Stat: "leader_groups", Metric: "leader_groups", Value: held,
-		Help:  "Groups of sequences that this daemon leads.",
-		Worry: "the sum over the job is below 16 for half a minute: a group has no leader",
+		Help: "Groups of sequences that this daemon leads.",
 	})
 	emit(figure.Figure{
 		Stat: "leader_until_ms", Metric: "leader_until_seconds", Value: left,
