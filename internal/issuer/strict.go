@@ -27,7 +27,8 @@ type StrictConfig struct {
 	Forward Forwarder
 	// Why returns why leadership is not renewed, or nil if the counter store does not answer. nil = not called.
 	Why func() error
-	// Complain is told why a request was refused for which no daemon had a value. It must return at once. nil = not called.
+	// Complain is told why a request was refused for which no daemon had a value. It must return at once. nil = not
+	// called.
 	Complain func(why string)
 	Clock    Clock // of timestamps only
 }

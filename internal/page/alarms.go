@@ -163,14 +163,19 @@ func storeFindings(s *situation, add func(Finding)) {
 		if s.NotReady != "" {
 			means = "Ids may be issued again when it answers."
 		}
-		add(Finding{Level: Soon, What: counted(n, "call", "calls") + " of the store failed in the last minute.",
+		why := ""
+		if at := slices.IndexFunc(s.Lanes, func(l Lane) bool { return l.Reason != "" }); at >= 0 {
+			why = s.Lanes[at].Reason
+		}
+		add(Finding{Level: Soon, What: because(counted(n, "call", "calls")+" of the store failed in the last minute", why),
 			Means: means, Do: s.reach(), Command: s.probe()})
 	}
 	if n := s.all[StoreLost]; n > 0 {
+		do, command := s.lost()
 		add(Finding{Level: Soon, Entry: "KatsubushiLeaseLost",
-			What:  counted(n, "lease was", "leases were") + " lost in the last 10 minutes.",
-			Means: "The store lost data, or an operator used lease release or deleted keys. No id is issued twice.",
-			Do:    "See what happened to the store.", Command: s.lease("list")})
+			What: counted(n, "lease was", "leases were") + " lost in the last 10 minutes.",
+			Means: "The store lost data, or an operator used lease release or deleted keys or a state file. No id is issued " +
+				"twice.", Do: do, Command: command})
 	}
 	if off, limit := s.Store.ClockOff, s.Store.MaxSkew; limit > 0 && off.Abs() > limit/2 {
 		add(Finding{Level: Soon, Entry: "KatsubushiClocksApart",

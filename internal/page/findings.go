@@ -225,7 +225,7 @@ func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
 		f.Level, f.What = Urgent, because("The lease of "+who+" is lost", l.Reason)
 		f.Means = "Its window is used for another " + span(max(0, l.Left)) +
 			". Then no ids come from this lane until it gets another worker id."
-		f.Do, f.Command = "See who has the worker id, and whether the store has lost data.", s.lease("list")
+		f.Do, f.Command = s.lost()
 	case l.State == "exhausted":
 		f.Level, f.What = Urgent, because("The window of "+who+" is used up", l.Reason)
 		f.Means = "No ids come from this lane until its lease is extended."
@@ -250,6 +250,14 @@ func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
 		f.Means = "It should be " + span(s.Store.Full) + " long after each extension, so extensions are late."
 	}
 	return f
+}
+
+// lost says what to do when a lease was lost.
+func (s *situation) lost() (do, command string) {
+	if s.Store.Kind == stateDirectory {
+		return "See who deleted or replaced the state file.", "ls -l --time-style=full-iso " + s.Store.Where
+	}
+	return "See who has the worker id, and whether the store has lost data.", s.lease("list")
 }
 
 // early reports whether the clock is before the layout's epoch: no store is to blame then.
@@ -296,7 +304,8 @@ func (s *situation) reach() string {
 	case noStore:
 		return "See the log."
 	}
-	return "See whether " + s.Store.Kind + " answers from this host. The daemon goes on by itself when it does."
+	return "See whether " + s.Store.Kind + " answers from this host; if it refuses, the reason says what to correct. " +
+		"The daemon goes on by itself."
 }
 
 func (s *situation) probe() string {
