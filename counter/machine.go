@@ -170,7 +170,8 @@ func (m *Machine) Answer(now time.Time, b Block, err error) (wait time.Duration)
 	if m.failed == 0 {
 		m.log.Warn("a sequence got no block", "sequence", m.def.Name, "error", err)
 	}
-	if left, _ := m.to.Left(); left == 0 && !m.dry && !errors.Is(err, ErrDeposed) {
+	lasts := m.failed > 0 || Certain(err) // a process that hands over may keep a file for a moment
+	if left, _ := m.to.Left(); left == 0 && !m.dry && lasts && !errors.Is(err, ErrDeposed) {
 		m.dry = true
 		m.log.Error("a sequence issues no values", "sequence", m.def.Name, "error", err)
 	}
