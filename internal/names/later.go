@@ -162,6 +162,7 @@ func (n *Names) waitForCounters(why error) {
 		go func() {
 			n.learnSequences(records)
 			n.given.Log.Info("the counter store answers: its sequences are served")
+			n.noticeNone(records, n.c.Defined())
 			close(learned)
 		}()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +69,7 @@ func (n *Names) openCounters(ctx context.Context) error {
 	for _, def := range all {
 		given[def.Name] = def
 	}
+	n.noticeNone(records, all)
 	var others []counter.Record
 	var errs []error
 	for _, r := range records {
@@ -83,6 +85,16 @@ func (n *Names) openCounters(ctx context.Context) error {
 	}
 	n.sequences.judge(records, n.given.Log)
 	return errors.Join(append(errs, n.declareRecorded(others))...)
+}
+
+// noticeNone warns of a store that was named, and has no sequence: it may have been wiped. Daemons that declare one
+// find that out by themselves.
+func (n *Names) noticeNone(records []counter.Record, declared []kinds.Definition) {
+	kept := len(records) > 0 || slices.ContainsFunc(declared, kinds.Definition.Recorded)
+	if !kept && n.c.Counters.URL != "" && !n.c.RefuseUnknown {
+		n.given.Log.Warn("the counter store has no sequence: names that are not declared here are ids of the default kind",
+			"store", n.c.Counters.Where())
+	}
 }
 
 // judge says which records cannot be used, when that changes.
