@@ -94,7 +94,7 @@ func unanswered(t *testing.T, c *protocol.Config, reply []byte) {
 func TestNoReplyDrawsAReply(t *testing.T) {
 	s := newSession(newFake())
 	s.config.Cluster = "a|b|1"
-	for _, input := range corpus() {
+	for _, input := range corpus(t) {
 		reply := answerTo(t, newSession(newFake()), []byte(input.in))
 		for line := range bytes.SplitAfterSeq(reply[:min(len(reply), 10*maxDatagram)], []byte("\n")) {
 			unanswered(t, s.config, datagram(string(line)))
@@ -156,11 +156,11 @@ func TestDatagramsAgainstMemcached(t *testing.T) {
 		"\x00\x01\x00\x00\x00\x01\x00\x00get id\r\n": answered, "\x00\x02\x00\x00\x00\x01\x00\x00get id\n": answered,
 		"\xff\x03\x00\x00\x00\x01\x00\x00gat 0 id\r\n": answered, "\x00\x04\x00\x00\x00\x01\xff\xffget id\r\n": answered,
 		"\x00\x05\x00\x00\x00\x01\x00\x00mn\r\n": answered, "\x00\x06\x00\x00\x00\x01\x00\x00get\r\n": answered,
-		"\x00\x07\x00\x00\x00\x01\x00\x00mg id v\r\n":          answered,
-		"\x00\x08\x00\x00\x00\x01\x00\x00get " + k251 + "\r\n": answered,
-		"\x00\x11\x00\x00\x00\x02\x00\x00get id\r\n":           silent, "\x00\x12\x00\x00\x00\x01\x00\x00get id": silent,
+		"\x00\x07\x00\x00\x00\x01\x00\x00mg id v\r\n": answered,
+		"\x00\x11\x00\x00\x00\x02\x00\x00get id\r\n":  silent, "\x00\x12\x00\x00\x00\x01\x00\x00get id": silent,
 		"\x00\x13\x00\x00\x00\x01":         silent,
 		"\x00\x14\x00\x00\x00\x01\x00\x00": silent, "\x00\x15\x00\x00\x00\x00\x00\x00get id\r\n": silent,
+		"\x00\x08\x00\x00\x00\x01\x00\x00get " + strings.Repeat("k", 251) + "\r\n": answered,
 	} {
 		h := newFake()
 		h.next[0] = 1500000000000000000

@@ -68,6 +68,9 @@ func Read(t testing.TB, path string) *File {
 	return f
 }
 
+// Bytes are what a text of a file stands for.
+func Bytes(text string) ([]byte, error) { return decode('.', text) }
+
 func decode(how byte, s string) (b []byte, err error) {
 	if how == '#' {
 		return decodeHex(s)
