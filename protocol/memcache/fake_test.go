@@ -25,6 +25,7 @@ type fake struct {
 	most    int        // ids of one Mint; 0 = no limit
 	waits   *rand.Rand // if not nil, the sources wait at random
 	waited  int        // how often they did
+	turns   string     // of Mints of the default source to come: w waits, i issues
 	log     []string   // each Mint's n, when wanted
 	logged  bool
 	refusal error // instead of ids
@@ -166,6 +167,12 @@ func (f *fakeSource) Mint(_ id.When, n int, bulk bool) (id.Run, error) {
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source)+map[bool]string{true: " bulk"}[bulk])
 	}
+	if source == 0 && f.turns != "" {
+		turn := f.turns[0]
+		if f.turns = f.turns[1:]; turn == 'w' {
+			return id.Run{}, id.ErrWait
+		}
+	}
 	if err := f.rest(); err != nil {
 		return id.Run{}, err
 	}
@@ -212,13 +219,6 @@ const most = maxGetLine - 1
 // closes.
 func answerTo(t *testing.T, s *Session, pieces ...[]byte) []byte {
 	return transcript.Answer(t, s, most, pieces...)
-}
-
-// budgeted returns a fake that refuses after so many ids of each source.
-func budgeted(ids int) *fake {
-	f := newFake()
-	f.next, f.budget = [10]uint64{}, ids
-	return f
 }
 
 // logins makes an Auth that leaves the session's Config as it is after a login.

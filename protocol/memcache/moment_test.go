@@ -86,66 +86,6 @@ func newPunctual(script string) (*punctual, *Session) {
 	return p, s
 }
 
-// One look at the clock serves all requests of a Feed; a request that waited is asked for with its own
-// moment again, and those behind it with a later one. Requests for other ids cost no look.
-func TestMoments(t *testing.T) {
-	const binaryStrict = "\x80\x00\x00\x06" + "\x00\x00\x00\x00" + "\x00\x00\x00\x06" + "\x00\x00\x00\x00" +
-		"\x00\x00\x00\x00\x00\x00\x00\x00" + "strict"
-	for _, c := range []struct{ name, script, in, asked string }{
-		{"none", "", "get a b\r\nget id\r\nincr orders 2\r\n", "0 reads:"},
-		{"one", "", "get strict\r\n", "1 reads: 1"},
-		{"a pipeline", "", "get strict\r\nget a\r\nincr strict 2\r\nmg strict v\r\nget a strict b strict1\r\nme strict\r\n",
-			"1 reads: 1 1 1 1 1 1"},
-		{"several Mints", "", "get strict1 strict2 strict3\r\n", "1 reads: 1 1"},
-		{"a line waits", "ww", "get strict\r\n", "3 reads: 1 1 1"},
-		{"behind it", "iwwii", "get strict\r\nget strict\r\nget strict\r\nget a\r\n", "3 reads: 1 1 1 1 3"},
-		{"each in its turn", "wwiwwi", "get strict\r\nget strict\r\nget strict\r\n", "5 reads: 1 1 1 3 3 3 5"},
-		{"the first key of a line", "w", "get strict a\r\nget strict\r\n", "2 reads: 1 1 2"},
-		{"a later key", "w", "get a b strict c\r\nget strict\r\n", "2 reads: 1 1 2"},
-		{"several keys of a line", "wiwi", "get a b strict c strict d\r\nget strict\r\n", "3 reads: 1 1 1 1 3"},
-		{"ids", "", "ids 5 strict\r\nids 1 strict\r\nids 2\r\nget strict\r\n", "1 reads: 1 1 1 1 1"},
-		{"ids, at first", "ww", "ids 1 strict\r\nids 1 strict\r\n", "3 reads: 1 1 1 3"},
-		{"ids, on the way", "iwwiwi", "ids 5 strict\r\nget strict\r\n", "4 reads: 1 1 1 1 1 1 4"},
-		{"incr", "w", "incr strict 5\r\nincr strict 5\r\n", "2 reads: 1 1 2"},
-		{"mg, ma, me", "wiwiw", "mg strict v\r\nma strict v\r\nme strict\r\n", "4 reads: 1 1 2 2 3 3"},
-		{"binary", "ww", binaryStrict + binaryStrict, "3 reads: 1 1 1 3"},
-		{"a free one waits behind it", "", "get strict\r\nget a\r\nget strict\r\n", "2 reads: 1 2"},
-		{"a long line", "w", "get" + strings.Repeat(" a", 3000) + " strict b\r\nget strict\r\n", "2 reads: 1 1 2"},
-	} {
-		p, s := newPunctual(c.script)
-		start := p.clock / 1e9
-		if c.name == "a free one waits behind it" {
-			s.config.Handler = waitsOnce{p, new(bool)}
-		}
-		answerTo(t, s, []byte(c.in))
-		got := fmt.Sprint(p.reads) + " reads:"
-		for _, m := range p.asked {
-			var moment int64
-			fmt.Sscan(m, &moment)
-			got += fmt.Sprint(" ", moment-start)
-		}
-		if got != c.asked {
-			t.Errorf("%s: %s, want %s", c.name, got, c.asked)
-		}
-	}
-}
-
-// waitsOnce is a Handler whose key a must wait, once.
-type waitsOnce struct {
-	*punctual
-	done *bool
-}
-
-func (w waitsOnce) Source(key []byte) id.Source {
-	if string(key) == "a" {
-		if !*w.done {
-			*w.done = true
-			return &patient{&w.fake.sources[0], "w"}
-		}
-	}
-	return w.punctual.Source(key)
-}
-
 // A moment comes back as it was if a request waits for at most two minutes, and later otherwise. It is
 // never earlier than the clock was.
 func TestMomentsThatWereKeptForLong(t *testing.T) {
@@ -181,26 +121,6 @@ func (c tells) Mint(when id.When, n int, bulk bool) (id.Run, error) {
 		*c.moments = append(*c.moments, when.Moment)
 	}
 	return c.punctual.Mint(when, n, bulk)
-}
-
-// Over UDP nobody fetches ids from another server: the client asks again, and they would be lost.
-func TestDatagramsFetchNothing(t *testing.T) {
-	for _, script := range []string{"e", "w"} {
-		p, s := newPunctual(script)
-		in := []byte("\x00\x07\x00\x00\x00\x01\x00\x00get strict\r\n")
-		if out := Datagram(s.config, 1, in, nil); len(out) > 0 || len(p.asked) != 1 ||
-			!strings.HasSuffix(p.asked[0], " or where") {
-			t.Errorf("%s: said %q, asked %q", script, out, p.asked)
-		}
-		if out := Datagram(s.config, 1, in, nil); !strings.Contains(string(out), "VALUE strict 0 1\r\n1\r\n") {
-			t.Errorf("%s: then said %q", script, out)
-		}
-	}
-	p, s := newPunctual("")
-	s.Feed(1, []byte("get strict\r\n"), nil)
-	if strings.HasSuffix(p.asked[0], " or where") {
-		t.Error("a connection need not wait for ids of another server")
-	}
 }
 
 var _ protocol.Handler = (*punctual)(nil)

@@ -1,0 +1,91 @@
+package memcache
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
+)
+
+// A refuser has no ids.
+type refuser struct {
+	*fake
+	why error
+}
+
+func (r refuser) Source([]byte) id.Source                 { return r }
+func (r refuser) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, r.why }
+
+// A guarded handler refuses keys that begin with x.
+type guarded struct{ *fake }
+
+func (guarded) Permit(key []byte) error {
+	if key[0] == 'x' {
+		return id.NotPermitted(key)
+	}
+	return nil
+}
+
+// TestSessions: what a Feed that must wait, is refused or takes long has consumed, answered, counted and asked for, and
+// what the next one adds.
+func TestSessions(t *testing.T) {
+	steps.Run(t, "testdata/sessions.steps", func(t *testing.T) steps.Calls {
+		f := newFake()
+		f.logged = true
+		session := newSession(f)
+		var sifts *sifting
+		var strict *punctual
+		var began int64 // when its clock did, s
+		s := &transcript.Scene{T: t, Session: session, Config: session.config, Most: most, Lines: encode,
+			Handler: func(why error) protocol.Handler {
+				if why == nil {
+					return f
+				}
+				return refuser{f, why}
+			}}
+		s.Besides = func(add func(string)) {
+			if len(f.log) > 0 {
+				add("minted " + strings.Join(f.log, ", "))
+				f.log = nil
+			}
+			if sifts != nil {
+				add(fmt.Sprintf("asked for %d sources", sifts.asked))
+			}
+			if strict != nil {
+				for i, m := range strict.asked {
+					var moment int64
+					fmt.Sscan(m, &moment)
+					strict.asked[i] = strings.Replace(m, fmt.Sprint(moment), fmt.Sprint(moment-began), 1)
+				}
+				add(fmt.Sprintf("looked %d times at the clock, asked with %s", strict.reads, strings.Join(strict.asked, ", ")))
+				strict.asked = nil
+			}
+		}
+		return s.Calls(steps.Calls{
+			"most":   func(n int) { f.most = n },
+			"budget": func(n int) { f.budget = n },
+			"turns":  func(script string) { f.turns = script },
+			"sift": func() {
+				sifts = &sifting{fake: f}
+				s.Config.Handler = sifts
+			},
+			"guard":  func() { s.Config.Handler = guarded{f} },
+			"reason": func(why string) { s.Config.Handler = refuser{f, errors.New(string(s.Bytes(why)))} },
+			"strict": func(script string) {
+				strict, session = newPunctual(script)
+				s.Session, s.Config, f, began = session, session.config, strict.fake, strict.clock/1e9
+			},
+			"datagram": func(in string) string {
+				out := Datagram(s.Config, 1, datagram(string(s.Bytes(in))), nil)
+				return s.Said(out[min(len(out), datagramFrame):], nil)
+			},
+		})
+	})
+}
+
+var _ protocol.Handler = guarded{}
