@@ -22,6 +22,7 @@ type fake struct {
 	budget  int        // ids of each source before it refuses; 0 = no end
 	most    int        // ids of one Mint; 0 = no limit
 	waits   *rand.Rand // if not nil, the sources wait at random
+	turns   string     // of Mints and Reserves to come: w waits, i issues
 	refusal error      // instead of ids
 	log     []string   // what was asked for
 	moments []int64    // of requests of fakePunctual
@@ -93,6 +94,12 @@ func (s fakeSource) Mint(_ id.When, n int, bulk bool) (id.Run, error) {
 
 // rest returns what a source says instead of looking for ids.
 func (s fakeSource) rest() error {
+	if s.turns != "" {
+		turn := s.turns[0]
+		if s.turns = s.turns[1:]; turn == 'w' {
+			return id.ErrWait
+		}
+	}
 	if s.waits != nil && s.waits.IntN(3) == 0 {
 		return id.ErrWait
 	}
