@@ -96,7 +96,7 @@ func (f *fixture) ask(method, target string, headers ...string) string {
 		if of, basic := strings.CutPrefix(value, "Basic "); basic {
 			value = "Basic " + base64.StdEncoding.EncodeToString([]byte(of))
 		}
-		r.Header.Set(name, strings.Replace(value, "TOKEN", f.token, 1))
+		r.Header.Set(name, strings.NewReplacer("TOKEN", f.token, `\s`, " ").Replace(value))
 	}
 	w := httptest.NewRecorder()
 	f.keys = nil
