@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // tree returns all paths below dir.
@@ -113,121 +116,30 @@ func TestAskAsksAgainAndEnds(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCannotBe are refused, and leave the plan as it was.
-func TestAnswersThatCannotBe(t *testing.T) {
-	for _, c := range []struct{ hosts, name, answer, want string }{
-		{"", "hosts", "", "of up to 1023 hosts"},
-		{"", "hosts", "../etc", "of up to 1023 hosts"},
-		{"", "hosts", "a,a", "a: another host has that name"},
-		{"", "hosts", "a=2,b", "b: a has worker id 2 already"},
-		{"", "hosts", "a=x", "of up to 1023 hosts"},
-		{"", "hosts", "a b c", "hosts are separated by commas"},
-		{"", "hosts", "plain:a\tb", "hosts are separated by commas"},
-		{"", "hosts", "a,b = 2", "hosts are separated by commas"},
-		{"", "hosts", "compose:3 4", "the number of daemons"},
-		{"", "hosts", "helm", "the number of daemons follows, 1 to 1023: helm:3"},
-		{"", "hosts", "Compose", "the number of daemons follows, 1 to 1023: compose:3"},
-		{"", "hosts", "plain", "of up to 1023 hosts"},
-		{"", "hosts", "::1", "a name or an IPv4 address, without a port"},
-		{"", "hosts", "[::1]", "a name or an IPv4 address, without a port"},
-		{"", "hosts", "h1:11212", "a name or an IPv4 address, without a port"},
-		{"", "hosts", strings.Repeat("x/", 200), strings.Repeat("x/", 20) + "...\": names"},
-		{"", "hosts", "docker:3", "one of systemd, compose, helm and plain"},
-		{"a,b", "store", "redis://127.9.9.9:6379", "each host to a store of its own"},
-		{"a,b", "store", "redis://u@LocalHost./0 /f", "each host to a store of its own"},
-		{"a,b", "store", "unix:///run/redis", "each host to a store of its own"},
-		{"a,b", "store", "redis:///0", "each host to a store of its own"},
-		{"plain:a,b", "store", "etcd://[::1]:2379", "each host to a store of its own"},
-		{"plain:a,b", "store", "etcd://e1,[::ffff:127.0.0.1]", "each host to a store of its own"},
-		{"compose:1", "store", "zookeeper://0.0.0.0:1", "each container to a store of its own"},
-		{"helm:1", "store", "redis+sentinel://:26379/m", "each container to a store of its own"},
-		{"compose:1", "sequences", "orders mysql://root@localhost:3306/d", "each container to a store of its own"},
-		{"", "hosts", "helm:0", "the number of daemons"},
-		{"", "hosts", "compose:1024", "the number of daemons"},
-		{"a", "store", "a b c", "a URL is wanted"},
-		{"a", "store", "etcd", "not a URL"},
-		{"a", "store", "redis://u:secret@h", "a password does not go"},
-		{"a", "store", "redis+sentinel://h/m?sentinel_password=x", "a password does not go"},
-		{"a", "store", "redis://u@h password", "an absolute path"},
-		{"a", "store", "redis://u@h /a/../b", "an absolute path"},
-		{"a", "store", "redis://u@h /a%b", "an absolute path"},
-		{"a", "ports", "0", "one or two numbers"},
-		{"a", "ports", "11212 65536", "one or two numbers"},
-		{"a", "ports", "11212 8081 1", "one or two numbers"},
-		{"a", "ports", "80", "below 1024"},
-		{"a", "ports", "11212 80", "below 1024"},
-		{"helm:3", "ports", "11212", "health checks"},
-		{"compose:3", "ports", "65534 8081", "a smaller number"},
-		{"a", "tls", "/a", "a certificate and"},
-		{"a", "tls", "a b", "an absolute path"},
-		{"a", "sequences", "a, b", "no space"},
-		{"a,b", "sequences", "orders", "several daemons need one place"},
-		{"helm:2", "sequences", "orders", "several daemons need one place"},
-		{"a,b", "sequences", "orders etcd://u:p@h", "a password does not go"},
-	} {
+// TestAnswers: those that cannot be leave the plan as it was.
+func TestAnswers(t *testing.T) {
+	of := func(hosts, question, answer string) (string, error) {
 		p := &Plan{HTTPPort: Unsaid}
-		if c.hosts != "" {
-			if err := p.SetHosts(c.hosts); err != nil {
-				t.Fatal(err)
+		if hosts != "" {
+			if err := p.SetHosts(hosts); err != nil {
+				return "", err
 			}
 		}
-		before := p.Files(func(list [][2]string) string { return "" }, "x")
+		files := func() []File { return p.Files(func([][2]string) string { return "" }, "x") }
+		before := files()
+		answer = strings.ReplaceAll(answer, `\t`, "\t")
 		set := map[string]func(string) error{"hosts": p.SetHosts, "store": p.SetStore, "ports": p.SetPorts, "tls": p.SetTLS,
-			"sequences": p.SetSequences}[c.name]
-		if err := set(c.answer); err == nil || !strings.Contains(err.Error(), c.want) ||
-			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s %q of %q: %v, want %s", c.name, c.answer, c.hosts, err, c.want)
+			"sequences": p.SetSequences}[question]
+		if err := set(answer); err != nil {
+			if !slices.Equal(before, files()) {
+				t.Errorf("%s %q changed the plan", question, answer)
+			}
+			return "", err
 		}
-		if after := p.Files(func(list [][2]string) string { return "" }, "x"); !slices.Equal(before, after) {
-			t.Errorf("%s %q changed the plan", c.name, c.answer)
-		}
+		return p.Form + " " + strings.Join(p.Given(), ", "), nil
 	}
-}
-
-// TestHostsGetWorkerIDs: blanks around commas count for nothing, and what each host got is told.
-func TestHostsGetWorkerIDs(t *testing.T) {
-	for _, c := range []struct{ hosts, store, want string }{
-		{" h1 , h2=7,h3 ", None, "systemd h1: worker id 1|h2: worker id 7|h3: worker id 3"},
-		{"plain: systemd", "redis://127.0.0.1", "plain systemd: worker ids from the store"},
-		{"systemd:helm", "unix:///run/redis", "systemd helm: worker ids from the store"},
-		{"compose: 2", "redis://r", "compose ids1, ids2: worker ids from the store"},
-		{"localhost,h2", "etcd://localhoster", "systemd localhost, h2: worker ids from the store"},
-		{"helm:2", None, "helm "},
-	} {
-		p := &Plan{}
-		if err := errors.Join(p.SetHosts(c.hosts), p.SetStore(c.store)); err != nil {
-			t.Errorf("%q, %s: %v", c.hosts, c.store, err)
-		}
-		if got := p.Form + " " + strings.Join(p.Given(), "|"); got != c.want {
-			t.Errorf("%q, %s: %q, want %q", c.hosts, c.store, got, c.want)
-		}
-	}
-}
-
-func TestAnswersInMessages(t *testing.T) {
-	for answer, want := range map[string]string{
-		"redis://u:secret@h /f": "redis://u:xxxxx@h /f", "a b": "a b",
-		"redis+sentinel://h/m?sentinel_password=secret":          "redis+sentinel://h/m?sentinel_password=x...",
-		"redis://u:" + strings.Repeat("secret", 9) + "@" + "h/%": "redis://u:xxxxx@h/%",
-		"redis://u:sec%ret@h":                                    "redis://xxxxx",
-		strings.Repeat("ü", 99):                                  strings.Repeat("ü", 40) + "...",
-	} {
-		if got := Brief(answer); got != want {
-			t.Errorf("%s: %s, want %s", answer, got, want)
-		}
-	}
-}
-
-func TestPortsOfAStore(t *testing.T) {
-	for url, want := range map[string]string{
-		"etcd://a,b": "2379", "etcds://a:1,b": "1 2379", "zookeeper://h": "2181", "mysql://u@h/d": "3306",
-		"postgres://u@h:5433/d": "5433", "redis://h:7000/0": "6379 6380 26379 7000", "rediss://h": "6379 6380 26379",
-		"redis+sentinel://s/m": "6379 6380 26379",
-	} {
-		if got := strings.Join(portsOf(url), " "); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
-	}
+	calls := steps.Calls{"of": of, "brief": Brief, "ports": func(url string) string { return fmt.Sprint(portsOf(url)) }}
+	steps.Run(t, "testdata/answers.txt", func(*testing.T) steps.Calls { return calls })
 }
 
 // TestValuesOfTheChart: passwords stay out of them, and comments say which hosts the URLs in secrets have.
