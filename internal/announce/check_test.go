@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
+	"github.com/katsubushi/katsubushi/v3/test/script"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -62,106 +64,62 @@ func (c *company) put(name string, a announcement.Announcement) {
 	c.Announce(context.Background(), name, a.String())
 }
 
-// waits announces a daemon that waits for a worker id. It answers.
-func (c *company) waits(addr string, ahead time.Duration) {
-	c.put(addr, announcement.Announcement{Addr: addr, Fingerprint: "f"})
-	c.replies[addr] = Reply{Ahead: ahead, Fingerprint: "f"}
+// calls are what the script of the checker does. The peers of "meet" have these clocks; "wait" announces one that waits
+// for a worker id, and "reply" has one answer so.
+func (c *company) calls(t *testing.T) steps.Calls {
+	locked := func(f func()) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f()
+	}
+	put := func(name, addr, fingerprint string, ready bool, workers ...uint64) {
+		c.put(name, announcement.Announcement{Addr: addr, Fingerprint: fingerprint, Ready: ready, Workers: workers})
+	}
+	reply := func(addr string, ahead time.Duration, fingerprint string, workers ...uint64) {
+		locked(func() { c.replies[addr] = Reply{Ahead: ahead, Fingerprint: fingerprint, Workers: workers} })
+	}
+	return steps.Calls{
+		"meet": func(ahead ...time.Duration) {
+			for i, d := range ahead {
+				addr := fmt.Sprintf("%c:1", 'a'+i)
+				put(addr, addr, "f", true, uint64(i+1))
+				reply(addr, d, "f", uint64(i+1))
+			}
+		},
+		"wait": func(addr string, ahead time.Duration) {
+			put(addr, addr, "f", false)
+			reply(addr, ahead, "f")
+		},
+		"announce": put,
+		"text":     func(name, text string) { c.Announce(t.Context(), name, text) },
+		"reply":    reply,
+		"silent":   func(addr string) { locked(func() { delete(c.replies, addr) }) },
+		"unlisted": func() { c.set(errors.New("no quorum"), false) },
+		"warn":     func() { c.Refuse = false },
+		"own":      func(workers ...uint64) { c.own = workers },
+		"admit": func() (string, error) {
+			err := c.Admit(t.Context())
+			var hint interface{ RetryAfter() time.Duration }
+			if !errors.As(err, &hint) {
+				return "", err
+			}
+			what := map[bool]string{errors.Is(err, workerid.ErrSkew): "skew", errors.Is(err, workerid.ErrForeignPool): "foreign"}
+			return fmt.Sprint(what[true], ", again after ", hint.RetryAfter()), err
+		},
+		"check":   func() { c.check(t.Context()) },
+		"run":     func() { go c.Run(t.Context()) },
+		"sleep":   time.Sleep,
+		"figures": func() string { return fmt.Sprintf("%+v", c.Figures()) },
+		"notes":   func() string { return strings.Join(c.Notes(), "\n") },
+		"log": func() string {
+			defer c.log.Reset()
+			return script.Logged(c.log.String())
+		},
+	}
 }
 
-// TestAdmission: the median of those that answer decides at the start, and nothing else.
-func TestAdmission(t *testing.T) {
-	const hour = time.Hour
-	for _, c := range []struct {
-		name   string
-		peers  *company
-		change func(*company)
-		want   error    // nil = admitted
-		says   []string // in the error
-	}{
-		{"alone", meet(), nil, nil, nil},
-		{"among good clocks", meet(0, time.Second, -time.Second), nil, nil, nil},
-		{"at the limit", meet(maxClockDifference), nil, nil, nil},
-		{"beyond it", meet(maxClockDifference+1, hour/300), nil, workerid.ErrSkew, []string{"clocks: ", "a:1 by 10s"}},
-		{"one wrong that came first", meet(hour), nil, nil, nil},
-		{"two wrong that do not agree", meet(hour, 2*hour), nil, nil, nil},
-		{"two wrong either way", meet(-hour, hour), nil, nil, nil},
-		{"two that just agree", meet(hour, hour+maxClockDifference), nil, workerid.ErrSkew, []string{"1h0m10s"}},
-		{"two that just do not", meet(hour, hour+maxClockDifference+1), nil, nil, nil},
-		{"three, of which none agree", meet(hour, 2*hour, 3*hour), nil, nil, nil},
-		{"three, of which two agree", meet(hour, hour, 3*hour), nil, workerid.ErrSkew, []string{"by 1h0m0s in"}},
-		{"behind by too much", meet(-11*time.Second, -12*time.Second), nil, workerid.ErrSkew,
-			[]string{"by -11s in the median"}},
-		{"one wrong of two", meet(0, hour), nil, nil, nil},
-		{"one wrong of three", meet(0, -hour*99999, 0), nil, nil, nil},
-		{"two wrong of three", meet(0, hour, hour), nil, workerid.ErrSkew,
-			[]string{"a:1 by 0s, b:1 by 1h0m0s, c:1 by 1h0m0s"}},
-		{"many wrong", meet(hour, hour, hour, hour, hour), nil, workerid.ErrSkew, []string{"c:1 by 1h0m0s and 2 more"}},
-		{"nobody answers", meet(hour, hour), func(c *company) { clear(c.replies) }, nil, nil},
-		{"the wrong ones do not answer", meet(hour, hour, 0), func(c *company) {
-			delete(c.replies, "a:1")
-			delete(c.replies, "b:1")
-		}, nil, nil},
-		{"no list", meet(hour), func(c *company) { c.set(errors.New("no quorum"), false) }, nil, nil},
-		{"a wrong one that is not ready", meet(hour), func(c *company) { c.waits("a:1", hour) }, nil, nil},
-		{"two wrong that are not ready", meet(), func(c *company) {
-			c.waits("x:1", hour)
-			c.waits("y:1", hour)
-		}, workerid.ErrSkew, []string{"x:1 by 1h"}},
-		{"one wrong, and others that wait", meet(hour), func(c *company) { c.waits("x:1", 0) }, nil, nil},
-		{"two wrong, and more that wait", meet(hour, hour), func(c *company) {
-			c.waits("x:1", 0)
-			c.waits("y:1", 0)
-		}, nil, nil},
-		{"one good, and those that wait have other settings", meet(0), func(c *company) {
-			c.waits("x:1", 0)
-			c.waits("y:1", 0)
-			c.replies["x:1"], c.replies["y:1"] = Reply{Fingerprint: "g"}, Reply{Fingerprint: "g"}
-		}, nil, nil},
-		{"an earlier run of its own", meet(), func(c *company) {
-			c.put("old", announcement.Announcement{Addr: "me:1", Ready: true, Fingerprint: "f"})
-			c.replies["me:1"] = Reply{Ahead: hour}
-		}, nil, nil},
-		{"its own announcement", meet(), func(c *company) {
-			c.put("me", announcement.Announcement{Addr: "elsewhere:1", Ready: true, Fingerprint: "f"})
-			c.replies["elsewhere:1"] = Reply{Ahead: hour}
-		}, nil, nil},
-		{"other settings", meet(0), func(c *company) {
-			c.replies["a:1"] = Reply{Fingerprint: "g"}
-		}, workerid.ErrForeignPool, []string{"settings: ", `a:1 has "g"`, `this daemon, "f"`}},
-		{"other settings of one of two", meet(0, 0), func(c *company) {
-			c.replies["a:1"] = Reply{Fingerprint: "g"}
-		}, nil, nil},
-		{"other settings of one that does not answer", meet(), func(c *company) {
-			c.put("x", announcement.Announcement{Addr: "x:1", Ready: true, Fingerprint: "g"})
-		}, nil, nil},
-		{"its own worker id", meet(0), func(c *company) {
-			c.replies["a:1"] = Reply{Workers: []uint64{100}, Fingerprint: "f"}
-		}, nil, nil},
-		{"wrong, but only warned of", meet(hour), func(c *company) { c.Refuse = false }, nil, nil},
-	} {
-		if c.change != nil {
-			c.change(c.peers)
-		}
-		err := c.peers.Admit(t.Context())
-		if !errors.Is(err, c.want) || c.want == nil && err != nil {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
-		for _, s := range c.says {
-			if err == nil || !strings.Contains(err.Error(), s) {
-				t.Errorf("%s: %v does not say %q", c.name, err, s)
-			}
-		}
-		if c.want != nil {
-			var hint interface{ RetryAfter() time.Duration }
-			if !errors.As(err, &hint) || hint.RetryAfter() <= 0 {
-				t.Errorf("%s: %v does not say when to retry", c.name, err)
-			}
-			clear(c.peers.replies) // the wrong ones have gone
-			if err := c.peers.Admit(t.Context()); err != nil {
-				t.Errorf("%s: and afterwards %v", c.name, err)
-			}
-		}
-	}
+func TestChecks(t *testing.T) {
+	steps.Run(t, "testdata/checks.txt", func(t *testing.T) steps.Calls { return meet().calls(t) })
 }
 
 // granting is a store whose Acquire succeeds.
@@ -200,142 +158,6 @@ func TestTheGateIsOnlyForTheStart(t *testing.T) {
 	if _, err := c.Gate(s).Acquire(over, workerid.Request{}); !errors.Is(err, workerid.ErrNoneYet) || s.calls != 0 ||
 		c.Figures().Answered != 1 {
 		t.Errorf("when the time of the call is used up: %v, %d calls", err, s.calls)
-	}
-}
-
-// TestAlarms: each kind, when it begins and when it is over. What may be a hand-over must last.
-func TestAlarms(t *testing.T) {
-	for _, x := range []struct {
-		kind  Kind
-		lasts bool
-		wrong func(*company)
-		says  string
-	}{
-		{Clock, false, func(c *company) {
-			c.replies["a:1"] = Reply{Ahead: -time.Hour, Workers: []uint64{1}, Fingerprint: "f"}
-		}, "a:1 by -1h0m0s"},
-		{Fingerprint, false, func(c *company) {
-			c.put("x", announcement.Announcement{Addr: "x:1", Fingerprint: "g"})
-		}, `x:1 has "g"`},
-		{WorkerID, true, func(c *company) {
-			c.put("x", announcement.Announcement{Addr: "x:1", Fingerprint: "f", Workers: []uint64{99, 100}})
-		}, "x:1 has 100"},
-		{WorkerID, true, func(c *company) {
-			c.replies["a:1"] = Reply{Workers: []uint64{1, 100}, Fingerprint: "f"}
-		}, "a:1 has 100"},
-		{Address, true, func(c *company) {
-			c.replies["a:1"] = Reply{Workers: []uint64{5}, Fingerprint: "f"}
-		}, "a:1 announced [1] and has [5]"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			c := meet(0)
-			if err := c.Admit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go c.Run(ctx)
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if f := c.Figures(); f.Alarms != [NumKinds]bool{} || len(c.Notes()) != 0 ||
-				strings.Contains(c.log.String(), "alarm") {
-				t.Errorf("%v: alarms without a reason: %v, %v", x.kind, f, c.Notes())
-			}
-			before := c.replies["a:1"]
-			c.mu.Lock()
-			x.wrong(c)
-			c.mu.Unlock()
-			began := time.Now()
-			for !c.Figures().Alarms[x.kind] && time.Since(began) < time.Hour {
-				time.Sleep(time.Second)
-				synctest.Wait()
-			}
-			want := [NumKinds]bool{}
-			want[x.kind] = true
-			if f := c.Figures(); f.Alarms != want {
-				t.Errorf("%v: alarms %v", x.kind, f.Alarms)
-			}
-			if took := time.Since(began); took > checkInterval*6/5+c.Confirm+time.Second || x.lasts && took < c.Confirm {
-				t.Errorf("%v: after %v", x.kind, took)
-			}
-			if n := c.Notes(); len(n) != 1 || !strings.Contains(n[0], x.says) ||
-				strings.Count(c.log.String(), "alarm about peers") != 1 || !strings.Contains(c.log.String(), "level=ERROR") {
-				t.Errorf("%v: notes %q, log %s", x.kind, n, c.log)
-			}
-			time.Sleep(10 * time.Minute)
-			synctest.Wait()
-			if strings.Count(c.log.String(), "alarm about peers") != 1 || !c.Figures().Alarms[x.kind] {
-				t.Errorf("%v: it did not last, or was logged again: %s", x.kind, c.log)
-			}
-			c.mu.Lock()
-			c.replies["a:1"] = before
-			c.mu.Unlock()
-			c.Announce(t.Context(), "x", "")
-			time.Sleep(2 * checkInterval)
-			synctest.Wait()
-			if f := c.Figures(); f.Alarms != [NumKinds]bool{} || !strings.Contains(c.log.String(), "alarm about peers is over") {
-				t.Errorf("%v: afterwards %v, %s", x.kind, f.Alarms, c.log)
-			}
-		})
-	}
-}
-
-// TestOneClockIsAnAlarm: a clock that no other one confirms refuses nothing, and is told of.
-func TestOneClockIsAnAlarm(t *testing.T) {
-	c := meet(-time.Hour)
-	if err := c.Admit(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if n := c.Notes(); len(n) != 1 || !strings.Contains(n[0], "a:1 by -1h0m0s; no two of them agree") {
-		t.Errorf("%q", n)
-	}
-}
-
-// TestAHandOverIsNoAlarm: a worker id that a peer still announced when this daemon acquired it.
-func TestAHandOverIsNoAlarm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := meet(0)
-		c.Refuse = false
-		c.own = []uint64{1}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go c.Run(ctx)
-		time.Sleep(c.Confirm / 2)
-		c.put("a:1", announcement.Announcement{Addr: "a:1", Ready: true, Fingerprint: "f"})
-		c.mu.Lock()
-		c.replies["a:1"] = Reply{Fingerprint: "f"}
-		c.mu.Unlock()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if strings.Contains(c.log.String(), "alarm") {
-			t.Error(c.log)
-		}
-	})
-}
-
-// TestTheFigures: each is another number.
-func TestTheFigures(t *testing.T) {
-	c := meet(1500*time.Millisecond, 3*time.Second, 5*time.Second, time.Second, time.Second)
-	delete(c.replies, "d:1")
-	delete(c.replies, "e:1")
-	c.put("f:1", announcement.Announcement{Addr: "f:1"})
-	c.put("g:1", announcement.Announcement{Addr: "g:1"})
-	c.Announce(t.Context(), "rubbish", "{")
-	c.Announce(t.Context(), "more rubbish", "[[[[")
-	c.put("me", announcement.Announcement{Addr: "me:1"})
-	c.check(t.Context())
-	want := Figures{Peers: 7, Unreadable: 2, Asked: 7, Answered: 3, Difference: 3 * time.Second}
-	want.Alarms[Fingerprint] = true
-	if f := c.Figures(); f != want {
-		t.Errorf("%+v, want %+v", f, want)
-	}
-	c = meet(1, 2, 4, 8)
-	if c.check(t.Context()); c.Figures().Difference != 2 {
-		t.Errorf("of two in the middle it took %d", c.Figures().Difference)
-	}
-	c = meet(-1, -2, -4, -8)
-	if c.check(t.Context()); c.Figures().Difference != -2 {
-		t.Errorf("of two in the middle it took %d", c.Figures().Difference)
 	}
 }
 
