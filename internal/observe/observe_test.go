@@ -305,9 +305,9 @@ func TestPageShowsAlarms(t *testing.T) {
 		var v page.View
 		var alarms [announce.NumKinds]string
 		alarms[k] = "a text"
-		showPeers(&v, announce.Figures{Peers: 3, Asked: 2, Answered: 1}, alarms)
+		showPeers(&v, announce.Figures{Peers: 3, Asked: 2, Answered: 1, Unreadable: 4}, alarms)
 		if len(v.Alarms) != 1 || v.Alarms[0] != (page.Alarm{Kind: k.String(), Text: "a text"}) ||
-			v.Peers != 3 || v.PeersAsked != 2 || v.Told != 1 {
+			v.Peers != 3 || v.PeersAsked != 2 || v.Told != 1 || v.Unreadable != 4 {
 			t.Errorf("%v: %+v", k, v)
 		}
 	}

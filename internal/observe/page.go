@@ -379,7 +379,7 @@ func (o *Observer) showLeaders(v *page.View) {
 
 // showPeers adds what is known of other daemons.
 func showPeers(v *page.View, f announce.Figures, alarms [announce.NumKinds]string) {
-	v.Peers, v.PeersAsked, v.Told = f.Peers, f.Asked, f.Answered
+	v.Peers, v.PeersAsked, v.Told, v.Unreadable = f.Peers, f.Asked, f.Answered, f.Unreadable
 	for k, text := range alarms {
 		if text != "" {
 			v.Alarms = append(v.Alarms, page.Alarm{Kind: announce.Kind(k).String(), Text: text})

@@ -29,6 +29,12 @@ func alarmFindings(s *situation, add func(Finding)) {
 		}
 		add(f)
 	}
+	if n := s.Unreadable; n > 0 {
+		add(Finding{Level: Note, Entry: "KatsubushiPeersUnreadable",
+			What:  counted(uint64(n), "announcement", "announcements") + " cannot be read.",
+			Means: "Another release or program writes where daemons announce themselves. It is not compared with this one.",
+			Do:    "Check the keys in the store."})
+	}
 }
 
 func reloads(s *situation, add func(Finding)) {

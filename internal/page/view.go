@@ -50,6 +50,7 @@ type View struct {
 	Alarms                  []Alarm
 	Events                  []Event // the newest first
 	Peers, PeersAsked, Told int     // other daemons; those asked about their clocks; those that answered
+	Unreadable              int     // announcements that say nothing to this daemon
 }
 
 // A Port is where the daemon listens.
