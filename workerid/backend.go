@@ -114,4 +114,6 @@ type Condition struct {
 	ClockAhead       time.Duration // its clock, or the other daemons', minus the id clock
 	FloorWait        time.Duration // until newcomers get ids; 0 = at once
 	Replicas, Needed int           // of the replicas, how many must have a lease before it counts
+	Unwritten        error         // why state files are not written: ids go on from what was reserved,
+	Left             time.Duration // for so long
 }

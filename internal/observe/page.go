@@ -278,6 +278,9 @@ func (o *Observer) pageStore(lanes []page.Lane) page.Store {
 		if slices.ContainsFunc(lanes, func(l page.Lane) bool { return !l.Open && l.Left > s.Full }) {
 			s.Full = recordedAhead
 		}
+		if k := o.windows.StoreFigures(func(figure.Figure) {}); k.Unwritten != nil {
+			s.Unwritten, s.Left = k.Unwritten.Error(), k.Left
+		}
 		return s
 	}
 	s := page.Store{

@@ -189,6 +189,11 @@ func storeFindings(s *situation, add func(Finding)) {
 			Means: "At " + span(limit) + " (-max-skew) leases are not extended any more.",
 			Do:    "Correct the wrong clock, there or here.", Command: "chronyc tracking"})
 	}
+	if st := s.Store; st.Unwritten != "" && !troubled {
+		add(Finding{Level: Urgent, Entry: "The state directory and its disk",
+			What:  because("State files are not written", st.Unwritten),
+			Means: "Ids go on for another " + span(max(0, st.Left)) + ".", Do: s.reach(), Command: s.probe()})
+	}
 	if st := s.Store; st.Replicas < st.Needed {
 		add(Finding{Level: Urgent, Entry: "KatsubushiReplicasMissing",
 			What: fmt.Sprintf("%d of %d replicas of Redis are connected that must have a lease before it counts.", st.Replicas,

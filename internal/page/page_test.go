@@ -161,7 +161,7 @@ func golden(t *testing.T, name, got string) {
 func TestEachFieldIsShown(t *testing.T) {
 	unseen := map[string]bool{
 		"RunAhead": true, "Store.MaxSkew": true, "Store.ClockOff": true, "Store.Replicas": true, "Store.Needed": true,
-		"Store.Wait": true, "Store.Short": true, "Store.Where": true, "Others": true, "NotReady": true,
+		"Store.Wait": true, "Store.Short": true, "Store.Left": true, "Store.Where": true, "Others": true, "NotReady": true,
 		"Closed": true, "Store.Server": true, "Store.URL": true,
 		"Names.NameCounts.Answers": true, "Names.NameCounts.Took": true, "Names.Retired": true,
 		"Names.NameCounts.Slowest": true, // the last minute's are shown

@@ -85,6 +85,9 @@ type Store struct {
 	Replicas int
 	Needed   int           // of the replicas, how many must have a lease before it counts
 	Wait     time.Duration // until newcomers get worker ids; 0 = at once
+
+	Unwritten string        // why state files are not written; empty = they are
+	Left      time.Duration // for how long ids go on without
 }
 
 // name says where windows are recorded.

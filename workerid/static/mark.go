@@ -1,6 +1,7 @@
 package static
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -64,6 +65,18 @@ func (m *mark) stalled(now int64, log func() *slog.Logger) {
 		log().Warn("the disk of the state file does not answer: ids go on from what was reserved", "for", ms(since),
 			"left", ms(m.highWater-now))
 	}
+}
+
+// behind returns why the mark is not recorded any further, if that is worth a line, or nil.
+func (m *mark) behind(now int64) error {
+	switch p := m.pushing; {
+	case p == nil:
+	case p.isOver():
+		return p.err
+	case now-p.begun >= slow:
+		return fmt.Errorf("the disk has not answered for %v", ms(now-p.begun).Truncate(time.Second))
+	}
+	return nil
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -167,7 +167,27 @@ func (s *Store) Close() error {
 }
 
 // Figures implements workerid.Backend. There are none: the log and the lanes' states say everything.
-func (s *Store) Figures(func(figure.Figure)) workerid.Condition { return workerid.Condition{} }
+func (s *Store) Figures(func(figure.Figure)) (c workerid.Condition) {
+	now := s.c.Now()
+	look := func(m *mark) {
+		if err, left := m.behind(now), ms(m.highWater-now); err != nil && (c.Unwritten == nil || left < c.Left) {
+			c.Unwritten, c.Left = err, left
+		}
+	}
+	for _, w := range s.workers {
+		w.mu.Lock()
+		if w.held {
+			look(&w.mark)
+		}
+		w.mu.Unlock()
+	}
+	if s.shared != nil {
+		s.shared.mu.Lock()
+		look(&s.shared.mark)
+		s.shared.mu.Unlock()
+	}
+	return c
+}
 
 // Word returns where the generator of the window that begins at lo must keep its position, also if the
 // lease was lost meanwhile, or nil if the generator may keep it itself.

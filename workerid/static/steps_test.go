@@ -233,8 +233,12 @@ func (s *scene) calls() steps.Calls {
 			return said, err
 		},
 		"issue": s.issue,
-		"run":   s.run,
-		"busy":  s.busy,
+		"unwritten": func(name string) string {
+			c := s.runs[name].Figures(nil)
+			return fmt.Sprintf("%v, %v left", c.Unwritten, c.Left)
+		},
+		"run":  s.run,
+		"busy": s.busy,
 		"stop": func(name string) error { // cleanly
 			p := s.runs[name]
 			return errors.Join(p.Release(ctx, p.grant, p.ids.Seal()), p.Close())

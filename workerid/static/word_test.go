@@ -3,6 +3,7 @@ package static_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,6 +113,10 @@ func diskThatStandsStill(t *testing.T, share bool) {
 			t.Fatalf("after %d beats: %d ms left, %v", i, g.Hi-w.id, err)
 		}
 	}
+	if c := s.Figures(nil); fmt.Sprint(c.Unwritten) != "the disk has not answered for 23s" || c.Left <= 0 ||
+		c.Left.Seconds() > 7 {
+		t.Errorf("%+v", c)
+	}
 	if g.Hi < w.id+500 {
 		t.Errorf("%d ms left after 25 s", g.Hi-w.id)
 	}
@@ -136,6 +141,9 @@ func diskThatStandsStill(t *testing.T, share bool) {
 	}
 	if err := beat(); err != nil || g.Hi != w.id+near || !strings.Contains(w.log.String(), "state file written again") {
 		t.Errorf("%+v, %v, %s", g, err, w.log)
+	}
+	if c := s.Figures(nil); c != (workerid.Condition{}) {
+		t.Errorf("%+v", c)
 	}
 }
 
