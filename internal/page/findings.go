@@ -401,7 +401,7 @@ const nameStats = "printf 'stats generators\\r\\nquit\\r\\n' | nc HOST 11212"
 func ends(name string, q *Sequence) Finding {
 	level, days := Soon, fmt.Sprintf("%.0f days", q.DaysLeft)
 	if q.DaysLeft < 2 {
-		level, days = Urgent, span(time.Duration(q.DaysLeft*24)*time.Hour)
+		level, days = Urgent, span(time.Duration(q.DaysLeft*float64(24*time.Hour)))
 	}
 	means := number(uint64(max(0, q.Left))) + " values are left. After the last one, clients get errors."
 	if q.Hidden {
