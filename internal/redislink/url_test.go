@@ -8,76 +8,32 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
+// TestURLs: no error tells a password.
 func TestURLs(t *testing.T) {
-	for _, c := range []struct {
-		url, addr, ns, user, password, master string
-		db                                    int
-		seeds                                 []string
-		tls                                   bool
-		files                                 endpoint.Files
-	}{
-		{url: "redis://h", addr: "h:6379", ns: "yaraus"},
-		{url: "redis://h:7/3?ns=x", addr: "h:7", ns: "x", db: 3},
-		{url: "redis://:p%40ss@h/0?ns=x", addr: "h:6379", ns: "x", password: "p@ss"},
-		{url: "redis://u:p@[::1]:7", addr: "[::1]:7", ns: "yaraus", user: "u", password: "p"},
-		{url: "rediss://h?ns=x", addr: "h:6379", ns: "x", tls: true},
-		{url: "rediss://h?ns=x&ca=/c&cert=/d&key=/e", addr: "h:6379", ns: "x", tls: true,
-			files: endpoint.Files{CA: "/c", Cert: "/d", Key: "/e"}},
-		{url: "rediss+sentinel://a/main?ca=/a@b", ns: "yaraus", seeds: []string{"a:26379"}, master: "main", tls: true,
-			files: endpoint.Files{CA: "/a@b"}},
-		{url: "unix:///run/redis.sock?db=2&ns=x", addr: "/run/redis.sock", ns: "x", db: 2},
-		{url: "rediscluster://a:1,b:2,c?ns=x", ns: "x", seeds: []string{"a:1", "b:2", "c:6379"}},
-		{url: "redisclusters://u:p@a", ns: "yaraus", seeds: []string{"a:6379"}, user: "u", password: "p", tls: true},
-		{url: "redis+sentinel://u:p@a,b:7/main/2?ns=x", ns: "x", seeds: []string{"a:26379", "b:7"}, master: "main", db: 2,
-			user: "u", password: "p"},
-		{url: "redis+sentinel://a/main", ns: "yaraus", seeds: []string{"a:26379"}, master: "main"},
-		{url: "redis+sentinel://[::1],[::2]:7/main", ns: "yaraus", seeds: []string{"[::1]:26379", "[::2]:7"}, master: "main"},
-	} {
-		got, err := Parse(c.url, "", "yaraus")
+	calls := steps.Calls{"parse": func(url string, file ...string) (string, error) {
+		got, err := Parse(url, strings.Join(file, ""), "yaraus")
+		if err != nil {
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: the error tells the password: %v", url, err)
+			}
+			return "", err
+		}
 		o := got.Options
-		if got.Kind == Single && !strings.HasPrefix(c.url, "unix") {
-			c.seeds = []string{c.addr}
+		said := fmt.Sprintf("%s: seeds %v, namespace %s, database %d", got.Where(), got.seeds, got.Namespace, o.DB)
+		for _, f := range [][2]string{{"address", o.Addr}, {"user", o.Username}, {"password", o.Password}} {
+			if f[1] != "" && (got.Kind == Single || f[0] != "address") {
+				said += "\n- " + f[0] + " " + f[1]
+			}
 		}
-		if err != nil || got.Namespace != c.ns || o.DB != c.db || o.Username != c.user || o.Password != c.password ||
-			got.master != c.master ||
-			!slices.Equal(got.seeds, c.seeds) || (o.TLSConfig != nil) != c.tls ||
-			got.TLS != c.tls || got.Files != c.files || got.Kind == Single && o.Addr != c.addr {
-			t.Errorf("%s: %+v, %v", c.url, got, err)
+		if o.TLSConfig != nil || got.TLS {
+			said += fmt.Sprintf("\n- TLS %v %v %+v", o.TLSConfig != nil, got.TLS, got.Files)
 		}
-	}
-	for _, bad := range []string{
-		"", "h:6379", "http://h", "redis://a,b", "redis://h/x", "redis://h?nonsense=1", "redis://h?ns=%zz",
-		"redis://h?ns={x}", "redis+sentinel://a",
-		"redis://h?ca=/c", "unix:///s?ca=/c", "rediss://h?cert=/c", "rediss://h?key=/c",
-		"rediss://h?ca=", "rediss://h?ca=/a&ca=/b",
-		"redis+sentinel:///main", "rediscluster://a/3", "rediscluster://", "redis://user:secret@h:port", "unix://?db=1",
-	} {
-		if got, err := Parse(bad, "", "yaraus"); err == nil {
-			t.Errorf("%q was accepted: %+v", bad, got)
-		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: the error tells the password: %v", bad, err)
-		}
-	}
-	if _, err := Parse("redis://:p@h", "file", "yaraus"); err == nil {
-		t.Error("two passwords were accepted")
-	}
-}
-
-func TestErrorsNameTheServersWithoutSecrets(t *testing.T) {
-	for url, want := range map[string]string{
-		"redis://u:secret@h/0":                     "h:6379",
-		"rediss://u:secret@h:7":                    "h:7 with TLS",
-		"rediscluster://u:secret@a,b:2":            "a:6379,b:2",
-		"rediss+sentinel://u:secret@a,b:7/main/2":  "main of a:26379,b:7 with TLS",
-		"unix://u:secret@/run/redis.sock?ns=other": "/run/redis.sock",
-	} {
-		if got, err := Parse(url, "", "yaraus"); err != nil || got.Where() != want {
-			t.Errorf("%s: %q, %v", url, got.Where(), err)
-		}
-	}
+		return said, nil
+	}}
+	steps.Run(t, "testdata/urls.txt", func(*testing.T) steps.Calls { return calls })
 }
 
 func FuzzParse(f *testing.F) {

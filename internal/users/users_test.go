@@ -2,11 +2,15 @@ package users
 
 import (
 	"bytes"
-	"encoding/base64"
+	"errors"
 	"fmt"
 	"path"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 func rights(t testing.TB, text string) Rights {
@@ -18,82 +22,73 @@ func rights(t testing.TB, text string) Rights {
 	return r
 }
 
-func TestRightsAddUpAndTheRestIsDenied(t *testing.T) {
-	r := rights(t, "orders*=get;*-eu=incr;a*b*c=get,incr,admin;shop:x=y=get")
-	for _, c := range []struct {
-		key  string
-		want Right
-	}{
-		{"orders", Get}, {"orders-us", Get}, {"orders-eu", Get | Incr}, {"order", 0}, {"-eu", Incr}, {"eu", 0}, {"", 0},
-		{"xorders", 0},
-		{"abc", Get | Incr | Admin}, {"a-b-bc-c", Get | Incr | Admin}, {"ab", 0}, {"ac", 0}, {"abcd", 0}, {"shop:x=y", Get},
-		{"shop:x", 0},
-	} {
-		for _, one := range []Right{Get, Incr, Admin} {
-			if got := r.Permit([]byte(c.key), one); got != (c.want&one != 0) {
-				t.Errorf("%q, %v: %v", c.key, one, got)
+var repeated = regexp.MustCompile(`\{(\d+)\*([^}]+)\}`)
+
+// TestLinesAndRights: what is wrong is told with its line and without a secret, what is right is written again.
+func TestLinesAndRights(t *testing.T) {
+	whole := func(text string) string {
+		text = strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", "HASH", someHash, "TOKEN", someToken).Replace(text)
+		return repeated.ReplaceAllStringFunc(text, func(m string) string {
+			n, _ := strconv.Atoi(repeated.FindStringSubmatch(m)[1])
+			return strings.Repeat(repeated.FindStringSubmatch(m)[2], n)
+		})
+	}
+	two := func(f func(r, other Rights) (Rights, error)) any {
+		return func(text, other string) (Rights, error) {
+			r, more := rights(t, whole(text)), rights(t, other)
+			got, err := f(r, more)
+			if r.String() != whole(text) {
+				t.Errorf("the old rights are now %v", r)
 			}
-		}
-		if c.want != 0 && !r.Permit([]byte(c.key), c.want) {
-			t.Errorf("%q: not %v together", c.key, c.want)
+			return got, err
 		}
 	}
-	if none := rights(t, ""); none.Permit([]byte("x"), Get) || none.All() != 0 || r.All() != 0 {
-		t.Error("what nothing permits is permitted")
+	calls := steps.Calls{
+		"parse": func(text string) (string, error) {
+			list, err := parse([]byte(whole(text)))
+			if err != nil && strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: %v", text, err)
+			}
+			if said := strings.Split(fmt.Sprint(err), "\n"); len(said) > 20 {
+				err = fmt.Errorf("%s\n.. and so on, %d lines\n%s", said[0], len(said), said[len(said)-1])
+			}
+			var said []string
+			for _, u := range list {
+				said = append(said, fmt.Sprintf("%.200v %.200s", u, u.line()))
+			}
+			return strings.Join(said, "\n"), err
+		},
+		"name": func(name string) error { return CheckName(whole(name)) },
+		"rights": func(text string) (string, error) {
+			r, err := ParseRights(whole(text))
+			return fmt.Sprintf("%.80v; of all names %v", r, r.All()), err
+		},
+		"permit": func(text string, keys ...string) string {
+			var said []string
+			r := rights(t, text)
+			for _, key := range keys {
+				var can []string
+				for _, one := range []Right{Get, Incr, Admin, Get | Incr, Get | Incr | Admin} {
+					if r.Permit([]byte(key), one) {
+						can = append(can, fmt.Sprint(one))
+					}
+				}
+				said = append(said, key+": "+strings.Join(can, " "))
+			}
+			return strings.Join(said, "\n")
+		},
+		"plus": two(Rights.Plus), "minus": two(Rights.Minus),
+		"patterns": func(n int) error {
+			var list []string
+			for i := range n {
+				list = append(list, fmt.Sprintf("p%d=get", i))
+			}
+			r, err := ParseRights(strings.Join(list, ";"))
+			_, more := r.Plus(rights(t, "z=get"))
+			return errors.Join(err, more)
+		},
 	}
-	if all := rights(t, "x=incr;**=get"); all.All() != Get || !all.Permit(nil, Get) || all.Permit([]byte("y"), Incr) {
-		t.Errorf("%v: %v", all, all.All())
-	}
-}
-
-func TestRightsThatAreWrong(t *testing.T) {
-	for text, want := range map[string]string{
-		"orders":                          "PATTERN=RIGHT,RIGHT expected",
-		"orders=":                         `right ""`,
-		"orders=get,put":                  `right "put": get, incr, admin allowed`,
-		"orders=get;":                     "PATTERN=RIGHT",
-		"=get":                            "pattern of 0 bytes",
-		strings.Repeat("x", 251) + "=get": "pattern of 251 bytes",
-		"a b=get":                         "no spaces",
-		"a\tb=get":                        "no spaces",
-		manyPatterns(MaxGrants + 1):       "65 patterns: 64 allowed",
-	} {
-		if r, err := ParseRights(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, %v", text, r, err)
-		}
-	}
-	rights(t, manyPatterns(MaxGrants))
-}
-
-func manyPatterns(n int) string {
-	var list []string
-	for i := range n {
-		list = append(list, fmt.Sprintf("p%d=get", i))
-	}
-	return strings.Join(list, ";")
-}
-
-func TestRightsPlusAndMinus(t *testing.T) {
-	r := rights(t, "a*=get;*=get")
-	more, err := r.Plus(rights(t, "a*=incr;b=admin"))
-	if err != nil || more.String() != "a*=get,incr;*=get;b=admin" {
-		t.Errorf("%v %v", more, err)
-	}
-	if r.String() != "a*=get;*=get" {
-		t.Errorf("the old rights are now %v", r)
-	}
-	less, err := more.Minus(rights(t, "a*=get;*=get"))
-	if err != nil || less.String() != "a*=incr;b=admin" || less.All() != 0 {
-		t.Errorf("%v %v", less, err)
-	}
-	for _, text := range []string{"a*=get", "c=get", "a*=incr,get"} {
-		if _, err := less.Minus(rights(t, text)); err == nil || !strings.Contains(err.Error(), "to take away") {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	if _, err := rights(t, manyPatterns(MaxGrants)).Plus(rights(t, "z=get")); err == nil {
-		t.Error("more patterns than allowed")
-	}
+	steps.Run(t, "testdata/lines.txt", func(*testing.T) steps.Calls { return calls })
 }
 
 // FuzzMatch compares with path.Match, which knows more signs than the star.
@@ -118,98 +113,6 @@ const (
 	someHash  = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	someToken = "$token-sha256$0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
-
-func TestLines(t *testing.T) {
-	text := "ann:secret\r\n\nbob:with:colon\n# no:comment\ncat:" + someHash + ":orders:eu*=get,incr;*=get\ndan:" +
-		someToken + ":\neve: no newline"
-	list, err := parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, u := range list {
-		got = append(got, fmt.Sprintf("%v %s", u, u.line()))
-	}
-	want := []string{
-		`ann (plain password) "*=get,incr" ann:secret`,
-		`bob (plain password) "*=get,incr" bob:with:colon`,
-		`# no (plain password) "*=get,incr" # no:comment`,
-		`cat (password) "orders:eu*=get,incr;*=get" cat:` + someHash + `:orders:eu*=get,incr;*=get`,
-		`dan (token) "" dan:` + someToken + `:`,
-		`eve (plain password) "*=get,incr" eve: no newline`,
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%s", strings.Join(got, "\n"))
-	}
-	if list, err := parse([]byte("ann:old\nann:new\nann:old\n")); err != nil || len(list) != 3 {
-		t.Errorf("several plain passwords: %v %v", list, err)
-	}
-}
-
-func TestEverythingWrongIsToldWithItsLine(t *testing.T) {
-	costs := func(m, t int) string {
-		return fmt.Sprintf("u:$argon2id$v=19$m=%d,t=%d,p=1$c2FsdHNhbHQ$%s:", m, t, strings.Repeat("A", 43))
-	}
-	for line, want := range map[string]string{
-		"bob":                             "user:password expected",
-		":secret":                         "a user name of 0 bytes",
-		"ann:":                            "a password of 0 bytes",
-		"ann:" + strings.Repeat("x", 257): "a password of 257 bytes",
-		strings.Repeat("x", 257) + ":y":   "a user name of 257 bytes",
-		"ann:$2b$12$hushhush":             "a hash of another kind",
-		"ann:$6$salt$hushhush":            "a hash of another kind",
-		"ann:$argon2i$v=19$hushhush":      "a hash of another kind",
-		"ann:$apr1$hushhush":              "a hash of another kind",
-		"ann:{SSHA}hushhush":              "a hash of another kind",
-		"ann:" + someHash:                 "no rights: after the hash comes",
-		"ann:" + someHash + ":x":          "PATTERN=RIGHT,RIGHT expected",
-		"ann:" + someHash + ":x=put":      `right "put"`,
-		"a b:" + someHash + ":x=get":      "letters, digits",
-		"ann:$argon2id$hushhush:x=get":    "an argon2id hash is $argon2id$v=19",
-		"ann:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$AA:":                               "an argon2id hash of 1 bytes",
-		"ann:$argon2id$v=19$m=19456,t=2,p=1$c2Fs$" + strings.Repeat("A", 43) + ":":         "with a salt of 3",
-		"ann:$argon2id$v=16$m=19456,t=2,p=1$c2FsdHNhbHQ$" + strings.Repeat("A", 43) + ":":  "version 16",
-		"ann:$argon2id$v=19$m=19456,t=2,p=17$c2FsdHNhbHQ$" + strings.Repeat("A", 43) + ":": "p=17",
-		"ann:$argon2id$v=19$m=19456,t=2,p=0$c2FsdHNhbHQ$" + strings.Repeat("A", 43) + ":":  "p=0",
-		"ann:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$" + strings.Repeat("A", 42) + "B:": "base64",
-		costs(1<<20+1, 1):                  "more than m=1048576 (1 GiB)",
-		costs(1<<20, 5):                    "would stop the daemon",
-		costs(7167, 100):                   "too cheap",
-		costs(19456, 1):                    "too cheap",
-		costs(19456, 0):                    "too cheap",
-		"ann:$token-sha256$hushhush:x=get": "64 hexadecimal digits",
-	} {
-		_, err := parse([]byte("ok:ok\n\n" + line + "\n"))
-		if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "hush") {
-			t.Errorf("%.60q: %v; want %s", line, err, want)
-		}
-	}
-	for _, text := range []string{"", "\n\n"} {
-		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), "no users") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	for _, ok := range []string{costs(7168, 5), costs(47104, 1), costs(1<<20, 4), "u:$ecret", "u:$argon2idx", "u:{}"} {
-		if _, err := parse([]byte(ok)); err != nil {
-			t.Errorf("%.60s: %v", ok, err)
-		}
-	}
-	_, err := parse([]byte("a:" + someHash + ":*=get\nb\na:" + someHash + ":*=get\na:plain\np:1\np:" + someToken +
-		":\nc:$1$x\n"))
-	want := `line 2: user:password expected
-line 3: user "a" is in line 1 already
-line 4: user "a" is in line 1 already
-line 6: user "p" is in line 5 already
-line 7: a hash of another kind: argon2id allowed, which ` + "`katsubushi user add` makes"
-	if err == nil || err.Error() != want {
-		t.Errorf("all together:\n%v", err)
-	}
-	if _, err := parse([]byte(strings.Repeat("x\n", 300))); strings.Count(err.Error(), "\n") != 100 ||
-		!strings.HasSuffix(err.Error(), "and 200 more lines") {
-		t.Errorf("300 problems:\n%v", err)
-	}
-}
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("ann:secret\nbob:with:colon\r\n"))
@@ -275,34 +178,6 @@ func TestSecrets(t *testing.T) {
 	for _, bad := range [][]byte{nil, bytes.Repeat([]byte("x"), 257), []byte("a\x00b")} {
 		if _, err := (User{Name: "x"}).WithPassword(bad); err == nil {
 			t.Errorf("%.10q is a password", bad)
-		}
-	}
-}
-
-// TestExactLimits: of names, salts and hashes, one byte below the limit, at it, and above.
-func TestExactLimits(t *testing.T) {
-	name := func(n int) string { return strings.Repeat("n", n) }
-	hashOf := func(salt, sum int) string {
-		b64 := base64.RawStdEncoding
-		return "ann:$argon2id$v=19$m=19456,t=2,p=1$" + b64.EncodeToString(make([]byte, salt)) + "$" +
-			b64.EncodeToString(make([]byte, sum)) + ":*=get"
-	}
-	for line, ok := range map[string]bool{
-		name(63) + ":" + someHash + ":*=get": true, name(64) + ":" + someHash + ":*=get": true,
-		name(65) + ":" + someHash + ":*=get": false,
-		name(255) + ":secret":                true, name(256) + ":secret": true, name(257) + ":secret": false,
-		hashOf(7, 32): false, hashOf(8, 32): true, hashOf(9, 32): true,
-		hashOf(63, 32): true, hashOf(64, 32): true, hashOf(65, 32): false,
-		hashOf(16, 15): false, hashOf(16, 16): true, hashOf(16, 17): true,
-		hashOf(16, 63): true, hashOf(16, 64): true, hashOf(16, 65): false,
-	} {
-		if _, err := parse([]byte(line + "\n")); (err == nil) != ok {
-			t.Errorf("%.120s: %v", line, err)
-		}
-	}
-	for n, ok := range map[int]bool{0: false, 1: true, 63: true, 64: true, 65: false} {
-		if err := CheckName(name(n)); (err == nil) != ok {
-			t.Errorf("a name of %d bytes: %v", n, err)
 		}
 	}
 }
