@@ -2,6 +2,8 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
+	_ "embed"
 	"encoding/json"
 	"io"
 	"log"
@@ -105,115 +107,40 @@ func TestTheChartHasTheSameAlertsAndDashboard(t *testing.T) {
 	}
 }
 
-// settings has, for each value of the chart, one that differs from the default, and text that is in the
-// objects because of it. An empty mode is the default.
-var settings = map[string]struct {
-	mode string
-	sets []string
-	want string
-}{
-	"mode":         {"", []string{"mode=deployment"}, "kind: Deployment"},
-	"replicas":     {"", []string{"replicas=5"}, "replicas: 5"},
-	"firstOrdinal": {"", []string{"firstOrdinal=100"}, "ordinals: {start: 100}"},
-	"image.repository": {"", []string{"image.repository=registry.example/ids"},
-		"image: registry.example/ids:3.0.0"},
-	"image.tag":        {"", []string{"image.tag=3.1.4"}, "image: katsubushi:3.1.4"},
-	"image.pullPolicy": {"", []string{"image.pullPolicy=Always"}, "imagePullPolicy: Always"},
-	"imagePullSecrets": {"", []string{"imagePullSecrets[0].name=pull"},
-		"imagePullSecrets:\n        - name: pull"},
-	"store.url": {"deployment", []string{"store.url=etcd://e1:2379"}, `value: "etcd://e1:2379"`},
-	"store.secret.name": {"deployment", []string{"store.secret.name=redis"},
-		"secretKeyRef: {name: redis, key: url}"},
-	"store.secret.key": {"deployment", []string{"store.secret.key=uri"}, "{name: katsubushi-store, key: uri}"},
-	"store.ports":      {"deployment", []string{"store.ports={2379}"}, "{protocol: TCP, port: 2379}"},
-	"store.autoInit":   {"deployment", []string{"store.autoInit=true"}, "- -lease-auto-init\n"},
-	"counters.url": {"", []string{"counters.url=etcd://e1:2379"},
-		"name: KATSUBUSHI_COUNTERS\n              value: \"etcd://e1:2379\""},
-	"counters.secret.name": {"", []string{"counters.secret.name=pg"}, "secretKeyRef: {name: pg, key: url}"},
-	"counters.secret.key": {"", []string{"counters.secret.name=pg", "counters.secret.key=uri"},
-		"{name: pg, key: uri}"},
-	"counters.ports": {"", []string{"counters.ports={5432}"},
-		"{protocol: UDP, port: 53}\n        - {protocol: TCP, port: 53}\n        - {protocol: TCP, port: 5432}"},
-	"names": {"", []string{"names=a uuid7"}, `names: "a uuid7"`},
-	"ports.memcached": {"", []string{"ports.memcached=11211"},
-		"- -port=11211\n            - -advertise=$(POD_IP):11211\n"},
-	"ports.http":       {"", []string{"ports.http=9090"}, "{name: http, containerPort: 9090}"},
-	"ports.redis":      {"", []string{"ports.redis=6379"}, "{name: redis, port: 6379, targetPort: redis}"},
-	"ports.grpc":       {"", []string{"ports.grpc=8080"}, "- -grpc-port=8080\n"},
-	"advertise":        {"", []string{"advertise=[$(POD_IP)]"}, "- -advertise=[$(POD_IP)]:11212\n"},
-	"tls.secret":       {"", []string{"tls.secret=cert"}, "secretName: cert"},
-	"auth.secret":      {"", []string{"auth.secret=users"}, "- -auth-file=/etc/katsubushi-auth/users\n"},
-	"auth.forwardUser": {"", []string{"auth.secret=users", "auth.forwardUser=fleet"}, "- -forward-user=fleet\n"},
-	"socket.directory": {"daemonset", []string{"socket.directory=/run/ids"},
-		"hostPath: {path: /run/ids, type: DirectoryOrCreate}"},
-	"socket.mode": {"daemonset", []string{"socket.mode=0660"}, "- -sock-mode=0660\n"},
-	"socket.initImage": {"daemonset", []string{"socket.initImage=registry.example/busybox"},
-		"image: registry.example/busybox\n"},
-	"shutdownDelaySeconds": {"", []string{"shutdownDelaySeconds=15"}, "terminationGracePeriodSeconds: 40"},
-	"drainTimeoutSeconds":  {"", []string{"drainTimeoutSeconds=25"}, "- -drain-timeout=25s\n"},
-	"args":                 {"", []string{"args={-lanes=2}"}, `- "-lanes=2"`},
-	"env": {"", []string{"env[0].name=GOGC,env[0].value=off"},
-		"- name: GOGC\n              value: \"off\""},
-	"persistence.size":         {"", []string{"persistence.size=1Gi"}, "requests: {storage: 1Gi}"},
-	"persistence.storageClass": {"", []string{"persistence.storageClass=local"}, "storageClassName: local"},
-	"persistence.accessMode": {"", []string{"persistence.accessMode=ReadWriteOncePod"},
-		"accessModes: [ReadWriteOncePod]"},
-	"resources": {"", []string{"resources.limits.memory=1Gi"}, "memory: 1Gi"},
-	"seccompProfile": {"", []string{"seccompProfile.type=Localhost", "seccompProfile.localhostProfile=uring.json"},
-		"localhostProfile: uring.json"},
-	"podLabels":      {"", []string{"podLabels.team=ids"}, "team: ids"},
-	"podAnnotations": {"", []string{"podAnnotations.team=ids"}, "annotations:\n        team: ids"},
-	"nodeSelector":   {"", []string{"nodeSelector.disk=local"}, "nodeSelector:\n        disk: local"},
-	"tolerations":    {"", []string{"tolerations[0].operator=Exists"}, "tolerations:\n        - operator: Exists"},
-	"affinity": {"", []string{"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution=null"},
-		"affinity:"},
-	"priorityClassName": {"", []string{"priorityClassName=high"}, "priorityClassName: high"},
-	"topologySpread":    {"", []string{"topologySpread={rack}"}, "topologyKey: rack"},
-	"podDisruptionBudget.enabled": {"", []string{"podDisruptionBudget.enabled=false"},
-		"-kind: PodDisruptionBudget"},
-	"podDisruptionBudget.maxUnavailable": {"", []string{"podDisruptionBudget.maxUnavailable=2"},
-		"maxUnavailable: 2"},
-	"networkPolicy.enabled": {"", []string{"networkPolicy.enabled=false"}, "-kind: NetworkPolicy"},
-	"networkPolicy.clients": {"", []string{"networkPolicy.clients[0].podSelector.matchLabels.ids=yes"},
-		"ids: \"yes\""},
-	"networkPolicy.metrics": {"", []string{"networkPolicy.metrics[0].podSelector.matchLabels.app=prometheus"},
-		"app: prometheus"},
-	"networkPolicy.egress":   {"", []string{"networkPolicy.egress[0].ports[0].port=123"}, "port: 123"},
-	"serviceMonitor.enabled": {"", []string{"serviceMonitor.enabled=true"}, "kind: ServiceMonitor"},
-	"serviceMonitor.interval": {"", []string{"serviceMonitor.enabled=true", "serviceMonitor.interval=30s"},
-		"interval: 30s"},
-	"serviceMonitor.labels": {"", []string{"serviceMonitor.enabled=true", "serviceMonitor.labels.release=prom"},
-		"    release: prom\n"},
-	"prometheusRule.enabled": {"", []string{"prometheusRule.enabled=true"}, "kind: PrometheusRule"},
-	"prometheusRule.labels": {"", []string{"prometheusRule.enabled=true", "prometheusRule.labels.release=prom"},
-		"    release: prom\n"},
-	"dashboard.enabled": {"", []string{"dashboard.enabled=true"}, "name: blue-katsubushi-dashboard"},
-	"dashboard.labels": {"", []string{"dashboard.enabled=true", "dashboard.labels.folder=ids"},
-		"    folder: ids\n"},
-}
+// settings are those of testdata/settings.yaml.
+var settings = func() (all map[string]struct {
+	Mode, Want, Gone string
+	Sets             []string
+}) {
+	if err := yaml.UnmarshalStrict(settingsFile, &all); err != nil {
+		panic(err)
+	}
+	return all
+}()
+
+//go:embed testdata/settings.yaml
+var settingsFile []byte
 
 // TestEverySettingOfTheChartDoesSomething, and the result is taken by Kubernetes' types.
 func TestEverySettingOfTheChartDoesSomething(t *testing.T) {
 	c := load(t, chartPath)
 	for path, s := range settings {
-		mode := "mode=" + s.mode
-		if s.mode == "" {
-			mode = "mode=statefulset"
-		}
+		mode := "mode=" + cmp.Or(s.Mode, "statefulset")
 		before, err := template(c, mode)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := template(c, append([]string{mode}, s.sets...)...)
+		after, err := template(c, append([]string{mode}, s.Sets...)...)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
-		if want, goes := strings.CutPrefix(s.want, "-"); goes && strings.HasPrefix(want, "kind") {
-			before, after, s.want = after, before, want
+		has, hasNot, want := after, before, s.Want
+		if s.Gone != "" {
+			has, hasNot, want = before, after, s.Gone
 		}
-		if !bytes.Contains(after, []byte(s.want)) || bytes.Contains(before, []byte(s.want)) {
-			t.Errorf("%s has no effect, %q:\n%s", path, s.want, after)
+		if want == "" || !bytes.Contains(has, []byte(want)) || bytes.Contains(hasNot, []byte(want)) {
+			t.Errorf("%s has no effect, %q:\n%s", path, want, after)
 		}
 		if _, err := decode(t, after); err != nil {
 			t.Errorf("%s: %v", path, err)
