@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/test/memstore"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/script"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
@@ -84,32 +88,6 @@ func TestALineOfTheTableIsAStore(t *testing.T) {
 	if s.Heartbeat = time.Second; s.Interval() != time.Second {
 		t.Errorf("%v", s.Interval())
 	}
-	for url, want := range map[string]time.Duration{"redis://h": 0, "mem://h": 0, "none": 0,
-		"etcd://h": 4200 * time.Millisecond, "zookeepers://h": 4200 * time.Millisecond} {
-		if got := settings(url).Watch(); got != want {
-			t.Errorf("%s: a newcomer watches for %v, want %v", url, got, want)
-		}
-	}
-	for url, want := range map[string]string{
-		"redis://h":                     "redis:/0/yaraus",
-		"rediss://u:p@other:1/2?ns=ids": "redis:/2/ids", "redis+sentinel://a,b/m?ns=ids": "redis:/0/ids",
-		"mem://h": "memory:/here", "none": "",
-		"etcd://h": "etcd:/katsubushi", "zookeepers://u:p@h,i/x/y?ns=ids": "zookeeper:/x/y/ids",
-	} {
-		if got := settings(url).Pool(); got != want {
-			t.Errorf("%s: the pool is %q, want %q", url, got, want)
-		}
-	}
-	for url, want := range map[string]string{
-		"redis://u:p@h:1/2?ns=ids&password=p": "redis://h:1/2?ns=ids", "rediss://:p%2Fw@h?x=p": "rediss://h",
-		"etcds://u:p@a:1,b:2/x?ns=n": "etcds://a:1,b:2/x?ns=n", "redis://u:p/w@h": "", "redis://h/?ns=n": "redis://h/?ns=n",
-		"u:p@h": "",
-		"redis+sentinel://:p@a,b/m?sentinel_password=q": "redis+sentinel://a,b/m",
-	} {
-		if got := settings(url).PublicURL(); got != want {
-			t.Errorf("%s: %q is shown, want %q", url, got, want)
-		}
-	}
 	LogTo(slog.New(slog.DiscardHandler))
 }
 
@@ -165,38 +143,44 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 	}
 }
 
-// TestWhereDaemonsAreAnnounced: the stores that say so are those that can, and their hosts are known.
-func TestWhereDaemonsAreAnnounced(t *testing.T) {
-	for url, want := range map[string]bool{
-		"redis://h/0": true, "rediss://h": true, "etcd://h": true, "etcds://h:1/p?ns=n": true, "zookeeper://h": true,
-		"zookeepers://h/c": true, "foo://h": false, "": false,
-	} {
-		s := settings(url)
-		if compares := want && !strings.HasPrefix(url, "redis"); s.Compares() != compares {
-			t.Errorf("%s: that clocks are compared by default is %v", url, !compares)
-		}
-		if s.Announces() != want {
-			t.Errorf("%s: %v", url, !want)
-		}
-		if b, err := Open(s); err == nil {
-			if _, can := b.(workerid.Directory); can != want {
-				t.Errorf("%s: it can: %v", url, can)
+// TestURLs: what URLs of stores and of counters mean. No error tells a password.
+func TestURLs(t *testing.T) {
+	another(t)
+	calls := steps.Calls{
+		"store": func(url string) string {
+			s := settings(url)
+			can := "cannot be opened"
+			if b, err := Open(s); err == nil {
+				_, announces := b.(workerid.Directory)
+				can = fmt.Sprint("announces ", announces)
+				b.Close()
 			}
-			b.Close()
-		}
+			return fmt.Sprintf("pool %q, shown as %q, hosts %v\nnewcomers watch for %v, announces %v, compares %v; %s", s.Pool(),
+				s.PublicURL(), s.Hosts(), s.Watch(), s.Announces(), s.Compares(), can)
+		},
+		"counters": func(url, dir string) (string, error) {
+			s := Counters{URL: url, Dir: dir}
+			strict := kinds.Declared(counter.Sequence("orders"))
+			strict.Strict = true
+			err := s.Validate()
+			if err != nil && strings.Contains(err.Error(), "hush") {
+				t.Errorf("%q: the error tells the password", url)
+			}
+			for _, p := range problem.Of(err) {
+				if p.Field != "URL" {
+					t.Errorf("%q: the problem is that of %q", url, p.Field)
+				}
+			}
+			if s.Nowhere() || err != nil && !strings.HasPrefix(url, "file://") {
+				_, cannot := s.Open()
+				return fmt.Sprintf("nowhere %v; opened: %v", s.Nowhere(), cannot), err
+			}
+			return fmt.Sprint("strict order: ", s.CheckDefinition(strict)), err
+		},
 	}
-	for url, want := range map[string]string{
-		"etcd://h":                           "[h:9]",
-		"etcd://u:p@a:1,b,[::1],[::2]:2/x,y": "[a:1 b:9 [::1]:9 [::2]:2]",
-		"zookeeper://u:p@q@a:1?ns=b,c":       "[a:1]",
-		"redis+sentinel://u:p@a:1,b/main/2":  "[a:1 b:9]",
-		"rediscluster://a:1,b:2/?ns=n":       "[a:1 b:2]",
-		"unix:///run/redis.sock?db=2":        "[]",
-	} {
-		if got := fmt.Sprint(settings(url).Hosts()); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
-	}
+	script.Run(t, "testdata/urls.txt", func(t *testing.T, play func(script.Do)) {
+		play(func(words []string) string { return calls.Do(t, words) })
+	})
 }
 
 // TestRedisWantsACertificate: every setting that takes a URL of Redis can name the files of TLS in it, and -store has
