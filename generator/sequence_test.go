@@ -1,7 +1,7 @@
 package generator
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // A rack is a Sequence with a bell, and the number of values that the test got from it.
@@ -38,231 +39,88 @@ func values(run id.Run) (list []uint64) {
 	return list
 }
 
-// want takes n values and compares the ends of the run; first 0 means that there are none.
-func (r *rack) want(t *testing.T, n int, first, last uint64) {
-	t.Helper()
-	run, err := r.Take(n)
-	r.compare(t, run, err, first, last)
-}
-
-func (r *rack) wantReserved(t *testing.T, n int, first, last uint64) {
-	t.Helper()
-	run, err := r.Reserve(n)
-	r.compare(t, run, err, first, last)
-	if err == nil && run.N != n {
-		t.Errorf("%d values reserved, not %d", run.N, n)
-	}
-}
-
-func (r *rack) compare(t *testing.T, run id.Run, err error, first, last uint64) {
-	t.Helper()
-	if first == 0 {
-		if err != ErrEmpty {
-			t.Errorf("%+v, %v, want ErrEmpty", run, err)
-		}
-		return
-	}
-	got := values(run)
-	if err != nil || got[0] != first || got[len(got)-1] != last {
-		t.Errorf("%v, %v, want %d to %d", got, err, first, last)
-	}
-	if r.issued += uint64(run.N); r.Issued() != r.issued {
-		t.Errorf("after %v: %d issued, want %d", got, r.Issued(), r.issued)
-	}
-}
-
-func TestASequenceIssuesItsBlocksInOrder(t *testing.T) {
-	r := newRack(3)
-	r.want(t, 1, 0, 0)
-	r.append(t, 2, 11) // 2 5 8 11
-	r.want(t, 0, 2, 2)
-	r.want(t, 2, 5, 8)
-	r.append(t, 32, 38) // 32 35 38: not next to the first
-	r.want(t, 9, 11, 11)
-	r.want(t, 2, 32, 35)
-	if l, last := r.Left(), r.Last(); l != 1 || last != 35 {
-		t.Errorf("%d left, last %d", l, last)
-	}
-	r.append(t, 41, 44) // next to it: one run may cross the border
-	r.want(t, 9, 38, 44)
-	r.want(t, 1, 0, 0)
-	r.append(t, 47, 47) // next to it, and it was empty already
-	r.want(t, 9, 47, 47)
-	for _, b := range [][2]uint64{{47, 47}, {44, 50}, {2, 2}} {
-		if err := r.Append(b[0], b[1]); err != ErrLate {
-			t.Errorf("block %v: %v", b, err)
-		}
-	}
-	for _, b := range [][2]uint64{{50, 47}, {50, 51}, {0, 99}, {1<<63 + 2, 1<<63 + 2}} {
-		if err := r.Append(b[0], b[1]); err == nil || errors.Is(err, ErrLate) {
-			t.Errorf("block %v: %v", b, err)
-		}
-	}
-	r.append(t, 1<<63-1-3, 1<<63-1)
-	r.want(t, 9, 1<<63-1-3, 1<<63-1)
-	r.want(t, 1, 0, 0)
-}
-
-func TestReserveIsWholeOrNothing(t *testing.T) {
-	r := newRack(1)
-	r.append(t, 1, 10)
-	r.want(t, 1, 1, 1)
-	r.wantReserved(t, 10, 0, 0)
-	r.wantReserved(t, 3, 2, 4)
-	r.append(t, 11, 13) // next to it: nothing is lost
-	r.wantReserved(t, 8, 5, 12)
-	r.append(t, 21, 25)
-	r.append(t, 31, 40)
-	for n, want := range map[uint64]bool{1: true, 10: true, 11: false} {
-		if got := r.Has(n); got != want {
-			t.Errorf("Has(%d) is %v", n, got)
-		}
-	}
-	r.wantReserved(t, 11, 0, 0) // in no block; nothing is lost by asking
-	r.want(t, 1, 13, 13)
-	r.want(t, 1, 21, 21)
-	r.wantReserved(t, 5, 31, 35) // 22 to 25 are lost
-	r.want(t, 1, 36, 36)
-	if l := r.Left(); l != 4 || !r.Has(4) || r.Has(5) {
-		t.Errorf("%d left", l)
-	}
-}
-
-func TestRaisePassesOverSmallerValues(t *testing.T) {
-	r := newRack(10)
-	r.append(t, 1, 91)
-	r.append(t, 201, 291)
-	for _, c := range []struct{ to, first uint64 }{{0, 1}, {11, 11}, {12, 21}, {5, 31}, {95, 201}, {211, 211},
-		{211, 221}} {
-		r.Raise(c.to)
-		r.want(t, 1, c.first, c.first)
-	}
-	r.Raise(405)
-	r.want(t, 1, 0, 0)
-	if l := r.Left(); l != 0 {
-		t.Errorf("%d left", l)
-	}
-	r.append(t, 301, 421) // next to the last, most of it below the floor
-	r.wantReserved(t, 2, 411, 421)
-	r.Raise(1000)
-	r.Raise(5)
-	r.append(t, 501, 591) // all of it
-	r.append(t, 951, 1011)
-	r.want(t, 9, 1001, 1011)
-	if n := r.rung.Load(); n < 10 {
-		t.Errorf("rang %d times for ten raises", n)
-	}
-}
-
-func TestSealSaysWhatWasNotIssued(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		set        func(r *rack)
-		next, rest uint64
-	}{
-		{"nothing", func(r *rack) {}, 0, 0},
-		{"unused", func(r *rack) { r.append(t, 1, 9) }, 1, 5},
-		{"used in part", func(r *rack) {
-			r.append(t, 1, 9)
-			r.Take(2)
-		}, 5, 3},
-		{"used up", func(r *rack) {
-			r.append(t, 1, 9)
-			r.Take(5)
-		}, 0, 0},
-		{"next to each other", func(r *rack) {
-			r.append(t, 1, 9)
-			r.append(t, 11, 19)
-			r.Take(2)
-		}, 5, 8},
-		{"apart", func(r *rack) {
-			r.append(t, 1, 9)
-			r.append(t, 21, 29)
-			r.Take(2)
-		}, 21, 5},
-		{"raised", func(r *rack) {
-			r.append(t, 1, 9)
-			r.Raise(6)
-		}, 7, 2},
-		{"raised above it", func(r *rack) {
-			r.append(t, 1, 9)
-			r.Raise(600)
-		}, 0, 0},
-	} {
-		r := newRack(2)
-		c.set(r)
-		for range 2 {
-			if next, rest := r.Seal(); next != c.next || rest != c.rest {
-				t.Errorf("%s: %d from %d on, want %d from %d on", c.name, rest, next, c.rest, c.next)
+// TestSequences: what is taken and reserved of blocks, what a Seal gives back, and when the bell rings.
+func TestSequences(t *testing.T) {
+	steps.Run(t, "testdata/sequences.txt", func(t *testing.T) steps.Calls {
+		r := newRack(1)
+		told, err := "", error(nil)
+		run := func(take func(int) (id.Run, error)) any {
+			return func(n int) (string, error) {
+				run, err := take(n)
+				if err != nil {
+					return "", err
+				}
+				r.issued += uint64(run.N)
+				list := values(run)
+				return fmt.Sprintf("%d: %d to %d", run.N, list[0], list[len(list)-1]), nil
 			}
 		}
-		r.Raise(3)
-		_, err := r.Take(1)
-		_, err2 := r.Reserve(1)
-		if err3 := r.Append(1001, 1003); err != ErrSealed || err2 != ErrSealed || err3 != ErrSealed {
-			t.Errorf("%s: after Seal %v, %v, %v", c.name, err, err2, err3)
+		take, reserve := func(n int) (id.Run, error) { return r.Take(n) }, func(n int) (id.Run, error) { return r.Reserve(n) }
+		return steps.Calls{
+			"step":    func(step uint64) { r = newRack(step) },
+			"append":  func(lo, hi uint64) error { return r.Append(lo, hi) },
+			"take":    run(take),
+			"reserve": run(reserve),
+			"ones": func(n int) {
+				for range n {
+					_, err = r.Take(1)
+				}
+				r.issued += uint64(n)
+			},
+			"has":   func(n uint64) bool { return r.Has(n) },
+			"raise": func(to uint64) { r.Raise(to) },
+			"seal": func() string {
+				next, rest := r.Seal()
+				return fmt.Sprintf("%d from %d on", rest, next)
+			},
+			"": func() string {
+				now := fmt.Sprintf("- %d left, last %d", r.Left(), r.Last())
+				if r.Issued() != r.issued || err != nil {
+					t.Errorf("%d issued, want %d; %v", r.Issued(), r.issued, err)
+				}
+				if n := r.rung.Swap(0); n > 0 {
+					now += fmt.Sprintf(", rang %d times", n)
+				}
+				if now == told {
+					return ""
+				}
+				told = now
+				return now
+			},
 		}
-	}
+	})
 }
 
 // What another goroutine may have done since a Take found the current block empty.
 func TestTheCurrentBlockIsLeftOnlyWhenItIsUsedUpForGood(t *testing.T) {
 	r := newRack(1)
+	take := func(n int, first uint64) {
+		t.Helper()
+		if run, err := r.Take(n); err != nil || run.First != first {
+			t.Errorf("%+v, %v, want %d", run, err, first)
+		}
+	}
 	r.append(t, 1, 5)
-	r.want(t, 5, 1, 5)
+	take(5, 1)
 	b := r.current.Load()
 	r.append(t, 6, 9)
 	r.append(t, 21, 30)
 	if err := r.advance(b); err != nil || r.current.Load() != b {
 		t.Errorf("%v, and the current block begins at %d", err, r.current.Load().lo)
 	}
-	r.want(t, 9, 6, 9)
+	take(9, 6)
 	if err := r.advance(b); err != nil || r.current.Load() == b || r.Last() != 9 {
 		t.Errorf("%v, last %d", err, r.Last())
 	}
-	r.want(t, 3, 21, 23)
+	take(3, 21)
 	b = r.current.Load()
 	r.append(t, 41, 60)
-	r.wantReserved(t, 20, 41, 60)
+	if run, err := r.Reserve(20); err != nil || run.First != 41 {
+		t.Errorf("%+v, %v", run, err)
+	}
 	if taken, end := b.taken.Load(), b.end.Load(); taken != end { // another Take may still look at b
 		t.Errorf("%d of %d are gone from the block that was passed over", taken, end)
 	}
-}
-
-// Half of each new block is left when the bell rings, also if takers were faster than Append.
-func TestTheBellRingsOnceABlock(t *testing.T) {
-	r := newRack(1)
-	rung := func(n int64, when string) {
-		t.Helper()
-		if got := r.rung.Swap(0); got != n {
-			t.Errorf("%s: rang %d times, want %d", when, got, n)
-		}
-	}
-	r.append(t, 1, 100)
-	for range 49 {
-		r.Take(1)
-	}
-	rung(0, "49 of 100 gone")
-	r.Take(1)
-	rung(1, "50 of 100 gone")
-	r.Take(40)
-	r.append(t, 101, 120)
-	r.Take(19)
-	rung(0, "109 of 120 gone")
-	r.Take(2)
-	rung(1, "111 of 120 gone")
-	r.Reserve(9)
-	rung(0, "all gone")
-	r.append(t, 121, 121)
-	r.Take(1)
-	rung(1, "the only value gone")
-	r.append(t, 201, 300)
-	r.Reserve(80)
-	rung(1, "80 reserved of 100")
-	r.Raise(400)
-	rung(1, "raised")
-	r.append(t, 381, 405)
-	rung(1, "a block is mostly below the floor")
 }
 
 // Whatever takers, reservers, appends, raises and a seal do to each other: no value comes twice,
