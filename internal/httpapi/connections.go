@@ -23,9 +23,10 @@ import (
 //
 // A connection takes one of max places with its first request, and keeps it until it ends. Where
 // all are taken, it gets the place of the one that has been idle for longest, if that is minIdle or
-// more, or else of one whose request has been at work for as long, if the peer of that has more of them than its own:
-// who does not read answers keeps nobody else away. If there is none, health and readiness are answered all the same,
-// everything else is refused, and the connection is closed: that is what Reserve more connections are for.
+// more; else of one that is idle, or whose request has been at work for as long, if the peer of that has more of them
+// than its own: who asks for ever, or does not read answers, keeps nobody else away. If there is none, health and
+// readiness are answered all the same, everything else is refused, and the connection is closed: that is what Reserve
+// more connections are for.
 //
 // A newcomer that finds those taken as well gets the place of a connection that has yet to send a whole
 // request, if the peer of that has more of them than its own: half requests from one address do not keep the
@@ -218,7 +219,7 @@ func (c *connections) oldest(state phase, of func(*connection) bool) (first *con
 func (c *connections) hasRoom(p peers.Peer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.max == 0 || len(c.open) < c.max+Reserve || c.evictIdle() || c.evictMute(p)
+	return c.max == 0 || len(c.open) < c.max+Reserve || c.evictIdle(p) || c.evictMute(p)
 }
 
 // evictMute closes the oldest mute connection of the peer that has most of them, for a newcomer of peer p:
@@ -279,10 +280,14 @@ func (c *connections) waitForRoom(p peers.Peer) bool {
 	}
 }
 
-// evictIdle closes the connection that has been idle for longest, if that is long enough. c.mu is held.
-func (c *connections) evictIdle() bool {
-	first, began := c.oldest(idle, nil)
-	return first != nil && began.rested() && c.evict(first, began)
+// evictIdle closes the connection that has been idle for longest, if that is long enough; or else the oldest idle one
+// of the peer that has most of them, if that then still has as many as p. c.mu is held.
+func (c *connections) evictIdle(p peers.Peer) bool {
+	if first, began := c.oldest(idle, nil); first != nil && began.rested() {
+		return c.evict(first, began)
+	}
+	first, began, spare := c.greediest(idle, p)
+	return first != nil && spare > 1 && c.evict(first, began)
 }
 
 // evict closes a connection to make room, if it is still in a phase. c.mu is held.
@@ -340,7 +345,7 @@ func (c *connections) place(n *connection) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.max > 0 && c.placed >= c.max && !c.evictIdle() && !c.evictSlow(n.peer) {
+	if c.max > 0 && c.placed >= c.max && !c.evictIdle(n.peer) && !c.evictSlow(n.peer) {
 		return false
 	}
 	n.placed = true

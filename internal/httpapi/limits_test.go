@@ -350,6 +350,14 @@ type from struct {
 
 func (f from) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(f.address), Port: 1} }
 
+// dialFrom makes a connection that comes from an address.
+func (p pipes) dialFrom(t *testing.T, address string) client {
+	there, conn := net.Pipe()
+	p.conns <- from{conn, address}
+	t.Cleanup(func() { there.Close() })
+	return client{there, bufio.NewReader(there)}
+}
+
 // TestHalfRequestsOfOneAddress: they take nothing of another address away, however many there are, whether a header or
 // a body is missing, and the debug port bounds them too.
 func TestHalfRequestsOfOneAddress(t *testing.T) {
@@ -418,12 +426,7 @@ func TestAnswersNotReadByOneAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
 		l := new(fixture).listenOn(t, 4, p, p.dial)
-		dial := func(address string) client {
-			there, conn := net.Pipe()
-			p.conns <- from{conn, address}
-			t.Cleanup(func() { there.Close() })
-			return client{there, bufio.NewReader(there)}
-		}
+		dial := func(address string) client { return p.dialFrom(t, address) }
 		const request = "GET /id HTTP/1.1\r\nHost: x\r\n\r\n"
 		oldest := dial("10.0.0.2")
 		io.WriteString(oldest, request)
@@ -450,6 +453,41 @@ func TestAnswersNotReadByOneAddress(t *testing.T) {
 		if _, err := http.ReadResponse(oldest.r, nil); err != nil {
 			t.Error("the only one of its address made room:", err)
 		}
+		if n := l.counts.ConnectionsEvicted.Load(); n != 2 {
+			t.Errorf("%d are counted as evicted", n)
+		}
+	})
+}
+
+// TestOneAddressThatAsksForEver takes no place from another address, though none of its connections rests.
+func TestOneAddressThatAsksForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		l := new(fixture).listenOn(t, 5, p, p.dial)
+		dial := func(address string) client { return p.dialFrom(t, address) }
+		ask := func(c client, want int) {
+			t.Helper()
+			if got := c.ask("/id"); got != want {
+				t.Errorf("%d, want %d", got, want)
+			}
+			synctest.Wait()
+			time.Sleep(1 * time.Nanosecond)
+		}
+		var busy []client
+		for range 5 {
+			busy = append(busy, dial("10.0.0.1"))
+			ask(busy[len(busy)-1], 200)
+		}
+		ask(dial("10.0.0.1"), 503)
+		first, second := dial("10.0.0.2"), dial("10.0.0.2")
+		ask(first, 200)
+		ask(second, 200)
+		ask(dial("10.0.0.2"), 503) // it would have more
+		if !busy[0].closed() || !busy[1].closed() {
+			t.Error("newcomers have not got the places of those that asked first")
+		}
+		ask(busy[2], 200)
+		ask(first, 200)
 		if n := l.counts.ConnectionsEvicted.Load(); n != 2 {
 			t.Errorf("%d are counted as evicted", n)
 		}
