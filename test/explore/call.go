@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -238,9 +237,11 @@ func (w *leases) extend(i int, s *cas.Session) func() {
 
 // Say implements World.
 func (w *leases) Say(c Choice) string {
-	who := func(i int) string { return "daemon " + w.daemons[i].name }
 	first, _ := w.first(-1)
-	d := w.daemons[first]
+	d, who := w.daemons[first], "an operator"
+	if c.Who >= 0 {
+		who = "daemon " + w.daemons[c.Who].name
+	}
 	what := "extends its lease"
 	switch {
 	case d.during != nil:
@@ -250,45 +251,6 @@ func (w *leases) Say(c Choice) string {
 	case d.grant.Worker == 0:
 		what = "asks for a worker id"
 	}
-	call := who(first) + " " + what
-	at := fmt.Sprintf(", and at request %d of that ", c.At+1)
-	stop := fmt.Sprintf("stopped for %v", time.Duration(pauses[max(c.Arg, 0)%2])*time.Millisecond)
-	switch c.Kind {
-	case LateSend:
-		return call + at + "it waits until after the next event before it sends"
-	case LateAnswer:
-		return call + at + "the answer comes after the next event"
-	case NoRequest:
-		return call + at + "the request is lost"
-	case NoAnswer:
-		return call + at + "the answer is lost"
-	case Breaks:
-		return call + at + "all connections break before it arrives"
-	case StopSend:
-		return call + at + "the daemon is " + stop + " before it sends"
-	case Put:
-		return who(int(c.Who)) + " is put off until after the next event"
-	case Pause:
-		return who(int(c.Who)) + " is " + stop
-	case Kill:
-		return who(int(c.Who)) + " is killed, and starts again"
-	case Jump:
-		return fmt.Sprintf("the clock of %s jumps by %d ms", who(int(c.Who)), []int{-skew / 2, skew / 2}[c.Arg])
-	case Expire:
-		return "all sessions end"
-	case Backup:
-		return "a backup of the store is made"
-	case Restore:
-		if c.Who < 0 {
-			return "the backup is restored, and an operator says so"
-		}
-		return "the backup is restored, and " + who(int(c.Who)) + " bears witness"
-	case Raise:
-		return "an operator raises the floor"
-	case Wipe:
-		return "the pool is wiped and made again"
-	case Free:
-		return fmt.Sprintf("an operator frees worker id %d", c.Arg)
-	}
-	return call
+	return say("leases", c, "WHO", who, "CALL", "daemon "+d.name+" "+what, "REQUEST", place(c), "LATER", nextEvent,
+		"SPAN", span(pauses[c.Arg%2]), "SKEW", span(skew/2))
 }

@@ -16,17 +16,37 @@ type Bound struct {
 	Begin               int64  // faults begin before that, ms from the start; 0 = at any time
 }
 
-// A Kind is one of choice; a world says what it means.
-type Kind uint8
-
-// Default is the choice that costs nothing.
-const Default Kind = 0
-
 // A Choice is what happens next.
 type Choice struct {
 	Kind               Kind
 	Faults, Preemption int8 // what it costs
 	Who, At, Arg       int8 // as the Kind needs them
+}
+
+// An offer is choices that a world gathers.
+type offer []Choice
+
+func (o *offer) fault(k Kind, who, at, arg int) {
+	*o = append(*o, Choice{Kind: k, Faults: 1, Who: int8(who), At: int8(at), Arg: int8(arg)})
+}
+
+// faults adds those of a Kind with so many Args, from 0 on.
+func (o *offer) faults(k Kind, who, at, args int) {
+	for arg := range args {
+		o.fault(k, who, at, arg)
+	}
+}
+
+// preempt adds what only changes an order.
+func (o *offer) preempt(who, at int, all ...Kind) {
+	for _, k := range all {
+		*o = append(*o, Choice{Kind: k, Preemption: 1, Who: int8(who), At: int8(at)})
+	}
+}
+
+// free adds what costs nothing.
+func (o *offer) free(k Kind, who, arg int) {
+	*o = append(*o, Choice{Kind: k, Who: int8(who), Arg: int8(arg)})
 }
 
 // A World is a state. It does not change, so any number of states may share parts.

@@ -135,55 +135,49 @@ func (w *files) clocks() static.Clocks {
 
 // Choices implements World.
 func (w *files) Choices(to []Choice, extra bool) []Choice {
-	to = w.restores(append(to, Choice{}))
+	o := offer(append(to, Choice{}))
+	w.restores(&o)
 	if !extra {
-		return to
+		return o
 	}
 	if w.next == nil {
 		w.next = w.step(Choice{})
 	}
-	i := w.first()
-	who := int8(i)
-	to = append(to, Choice{Kind: Put, Preemption: 1, Who: who})
-	for at := range int8(w.next.asked) {
-		to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: who, At: at},
-			Choice{Kind: StopSend, Faults: 1, Who: who, At: at}, Choice{Kind: StopSend, Faults: 1, Who: who, At: at, Arg: 1},
-			Choice{Kind: Kill, Faults: 1, Who: who, At: at},
-			Choice{Kind: Fails, Faults: 1, Who: who, At: at}, Choice{Kind: Fails, Faults: 1, Who: who, At: at, Arg: 1})
-		for how := range int8(cuts) {
-			to = append(to, Choice{Kind: Power, Faults: 1, Who: who, At: at, Arg: how})
-		}
+	who := w.first()
+	o.preempt(who, 0, Put)
+	for at := range w.next.asked {
+		o.preempt(who, at, LateSend)
+		o.faults(StopSend, who, at, len(pauses))
+		o.fault(Kill, who, at, 0)
+		o.faults(Fails, who, at, 2)
+		o.faults(Power, who, at, cuts)
 	}
-	for how := range int8(5) {
-		if how < sharedFiles || w.shares {
-			to = append(to, Choice{Kind: Delete, Faults: 1, Arg: how})
-		}
+	if o.faults(Delete, 0, 0, sharedFiles); w.shares {
+		o.fault(Delete, 0, 0, sharedFiles)
 	}
-	to = append(to, Choice{Kind: Lose, Faults: 1}, Choice{Kind: Copied, Faults: 1},
-		Choice{Kind: Copied, Faults: 1, Arg: 1}, Choice{Kind: Overwrite, Faults: 1})
-	for jump := range int8(len(jumps)) {
-		to = append(to, Choice{Kind: Jump, Faults: 1, Arg: jump})
-	}
+	o.fault(Lose, 0, 0, 0)
+	o.faults(Copied, 0, 0, 2)
+	o.fault(Overwrite, 0, 0, 0)
+	o.faults(Jump, 0, 0, len(jumps))
 	exists := w.disk.names[stateName] != 0
 	if w.kept == nil && exists && (w.disk.names != w.next.disk.names || w.disk.inodes != w.next.disk.inodes) {
-		to = append(to, Choice{Kind: Backup, Faults: 1})
+		o.fault(Backup, 0, 0, 0)
 	}
-	return to
+	return o
 }
 
 // restores adds what can be put back, which costs nothing.
-func (w *files) restores(to []Choice) []Choice {
+func (w *files) restores(o *offer) {
 	if w.disk.away != 0 {
-		to = append(to, Choice{Kind: Restore, Arg: 2})
+		o.free(Restore, 0, 2)
 	}
 	idle := w.daemons[0].store == nil && w.daemons[1].store == nil
 	if w.kept != nil && !w.kept.moved && idle && w.daemons[w.first()].during == nil {
-		to = append(to, Choice{Kind: Restore}, Choice{Kind: Restore, Arg: 1})
-		if w.shares {
-			to = append(to, Choice{Kind: Restore, Arg: sharedFiles})
+		o.free(Restore, 0, 0)
+		if o.free(Restore, 0, 1); w.shares {
+			o.free(Restore, 0, sharedFiles)
 		}
 	}
-	return to
 }
 
 // sharedFiles are what is deleted or put back, rather than another file.

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -145,42 +144,9 @@ func (w *files) Say(c Choice) string {
 	case p.grant.Owner == "":
 		what = "asks for a window"
 	}
-	call := "process " + p.name + " " + what
 	if p.during != nil {
-		call += ", the rest of it"
+		what += ", the rest of it"
 	}
-	at := fmt.Sprintf(", and before step %d at the disk or in memory ", c.At+1)
-	switch c.Kind {
-	case Put:
-		return call + ", but only after the next event of the other one"
-	case LateSend:
-		return call + at + "it waits until after the next event of the other one"
-	case StopSend:
-		return call + at + fmt.Sprintf("it is stopped for %d ms", pauses[c.Arg])
-	case Kill:
-		return call + at + "it is killed"
-	case Fails:
-		return call + at + []string{"there is an error instead", "the disk is full instead"}[c.Arg]
-	case Power:
-		return call + at + "the power is cut; " + [...]string{"nothing is left that was not synced", "everything is left",
-			"new names are left, and torn data", "new data are left, under old names"}[c.Arg]
-	case Delete:
-		return []string{"somebody deletes the lock", "somebody deletes the lock and the state file",
-			"somebody moves the lock away", "somebody moves the lock away, and deletes the state file",
-			"somebody deletes the shared marks"}[c.Arg]
-	case Lose:
-		return "the memory that outlives processes is lost"
-	case Copied:
-		return "that memory is replaced by " + []string{"a copy", "what there was before an earlier run"}[c.Arg]
-	case Overwrite:
-		return "somebody writes to that memory: words go back"
-	case Jump:
-		return fmt.Sprintf("the wall clock is set by %d ms", jumps[c.Arg])
-	case Backup:
-		return "a copy of the state file is made"
-	case Restore:
-		return []string{"the copy is put back", "the copy is put back, with a new lock", "the lock comes back", "",
-			"older shared marks are put back"}[c.Arg]
-	}
-	return call
+	return say("files", c, "CALL", "process "+p.name+" "+what, "REQUEST", place(c)+" at the disk or in memory",
+		"SPAN", span(pauses[c.Arg%2]), "JUMP", span(jumps[c.Arg%3]))
 }

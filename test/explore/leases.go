@@ -160,59 +160,63 @@ func (w *leases) Now() int64 { return w.now }
 
 // Choices implements World.
 func (w *leases) Choices(to []Choice, extra bool) []Choice {
-	to = append(to, Choice{})
-	if !extra && w.backup == nil {
-		return to
+	o := offer(append(to, Choice{}))
+	if extra {
+		w.costs(&o)
 	}
-	if !extra {
-		return w.restores(to)
+	if extra || w.backup != nil {
+		w.restores(&o)
 	}
+	return o
+}
+
+// costs adds what may happen besides, but for backups.
+func (w *leases) costs(o *offer) {
 	if w.next == nil {
 		w.next = w.step(Choice{})
 	}
-	i, _ := w.first(-1)
-	who, d := int8(i), w.daemons[i]
-	to = append(to, Choice{Kind: Put, Preemption: 1, Who: who})
-	for at := range int8(w.next.asked) {
-		to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: who, At: at},
-			Choice{Kind: LateAnswer, Preemption: 1, Who: who, At: at})
+	who, _ := w.first(-1)
+	o.preempt(who, 0, Put)
+	for at := range w.next.asked {
+		o.preempt(who, at, LateSend, LateAnswer)
 	}
-	if d.sheltered <= w.now {
-		for at := range int8(w.next.asked) {
-			to = append(to, Choice{Kind: NoRequest, Faults: 1, Who: who, At: at},
-				Choice{Kind: NoAnswer, Faults: 1, Who: who, At: at},
-				Choice{Kind: Breaks, Faults: 1, Who: who, At: at}, Choice{Kind: StopSend, Faults: 1, Who: who, At: at},
-				Choice{Kind: StopSend, Faults: 1, Who: who, At: at, Arg: 1})
+	if w.daemons[who].sheltered <= w.now {
+		for at := range w.next.asked {
+			for _, k := range []Kind{NoRequest, NoAnswer, Breaks} {
+				o.fault(k, who, at, 0)
+			}
+			o.faults(StopSend, who, at, len(pauses))
 		}
-		to = append(to, Choice{Kind: Pause, Faults: 1, Who: who}, Choice{Kind: Pause, Faults: 1, Who: who, Arg: 1},
-			Choice{Kind: Kill, Faults: 1, Who: who}, Choice{Kind: Jump, Faults: 1, Who: who},
-			Choice{Kind: Jump, Faults: 1, Who: who, Arg: 1})
+		o.faults(Pause, who, 0, len(pauses))
+		o.fault(Kill, who, 0, 0)
+		o.faults(Jump, who, 0, 2)
 	}
 	for _, k := range []Kind{Expire, Raise, Wipe} {
-		to = append(to, Choice{Kind: k, Faults: 1})
+		o.fault(k, 0, 0, 0)
 	}
-	to = append(to, Choice{Kind: Free, Faults: 1, Arg: 1}, Choice{Kind: Free, Faults: 1, Arg: 2})
-	return w.restores(to)
+	o.fault(Free, 0, 0, 1)
+	o.fault(Free, 0, 0, 2)
 }
 
 // restores adds backups and what can be done with them. A backup is worth one only before a write.
-func (w *leases) restores(to []Choice) []Choice {
+func (w *leases) restores(o *offer) {
 	switch {
 	case w.backup == nil && w.next.server.Writes() != w.server.Writes():
-		return append(to, Choice{Kind: Backup, Faults: 1})
+		o.fault(Backup, 0, 0, 0)
+		return
 	case w.backup == nil || w.now <= w.backup.at+watch+timeout || w.sheltered():
-		return to
+		return
 	}
 	seen, view := false, w.backup.state.View()
 	for i, d := range w.daemons {
 		if d.during == nil && !d.stopped && d.at() <= w.now+heartbeat && w.notices(i, view) {
-			seen, to = true, append(to, Choice{Kind: Restore, Who: int8(i)})
+			seen = true
+			o.free(Restore, i, 0)
 		}
 	}
 	if !seen { // an operator says so
-		to = append(to, Choice{Kind: Restore, Who: -1})
+		o.free(Restore, -1, 0)
 	}
-	return to
 }
 
 // notices says whether a daemon must see what a restore loses: of its lease, or of windows that it still uses. A mutant

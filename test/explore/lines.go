@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	rate "github.com/katsubushi/katsubushi/v3/counter/redis/line"
@@ -18,6 +19,9 @@ const (
 	lineTime = 12_000
 	longTake = 3 // steps after which a block that was not confirmed is taken back late
 )
+
+// raises are by how much operators raise the sequence.
+var raises = [...]uint64{100, 3000}
 
 // lines is the world of one sequence in Redis with the real rules of package line: two servers of which one follows the
 // other, or one whose disk is behind; daemons that reserve, and an operator. A world of one kind of loss has another
@@ -86,42 +90,35 @@ func (w *lines) token() string {
 
 // Choices implements World.
 func (w *lines) Choices(to []Choice, extra bool) []Choice {
-	to = append(to, Choice{})
-	m := &w.servers[w.master]
-	o := &w.servers[1-w.master]
+	all := offer(append(to, Choice{}))
+	m, o := &w.servers[w.master], &w.servers[1-w.master]
 	if w.how != Restart && !o.follows {
-		to = append(to, Choice{Kind: Restore, Who: int8(1 - w.master)}) // it becomes a replica
+		all.free(Restore, 1-w.master, 0) // it becomes a replica
 	}
 	if !extra {
-		return to
-	}
-	fault := func(k Kind, who, arg int) {
-		to = append(to, Choice{Kind: k, Faults: 1, Who: int8(who), Arg: int8(arg)})
+		return all
 	}
 	if m.record != nil {
-		fault(NoAnswer, w.master, 0)
-		fault(Raise, w.master, 0)
-		fault(Raise, w.master, 1)
+		all.fault(NoAnswer, w.master, 0, 0)
+		all.faults(Raise, w.master, 0, len(raises))
 		if w.back != nil {
-			to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: int8(w.back.server)})
+			all.preempt(w.back.server, 0, LateSend)
 		}
 	}
 	if o.serves {
-		to = append(to, Choice{Kind: Put, Preemption: 1, Who: int8(1 - w.master)})
+		all.preempt(1-w.master, 0, Put)
 	}
 	if !m.behind {
-		fault(Breaks, w.master, 0)
+		all.fault(Breaks, w.master, 0, 0)
 	}
 	if !o.serves {
-		fault(Kill, w.master, 0)
+		all.fault(Kill, w.master, 0, 0)
 	}
 	if w.how == TwoMasters && !o.serves {
-		fault(Kill, w.master, 1)
+		all.fault(Kill, w.master, 0, 1)
 	}
-	for arg := range 2 {
-		fault(Jump, w.master, arg)
-	}
-	return to
+	all.faults(Jump, w.master, 0, 2)
+	return all
 }
 
 // Do implements World.
@@ -141,7 +138,7 @@ func (w *lines) Do(c Choice) World {
 		n.back = &later
 		n.step(n.master, true)
 	case Raise:
-		n.raise(i, []uint64{100, 3000}[c.Arg])
+		n.raise(i, raises[c.Arg])
 	case Breaks:
 		n.servers[i].behind = true
 	case Kill:
@@ -376,27 +373,6 @@ func visitLine(r *rate.Record, d *digest) {
 
 // Say implements World.
 func (w *lines) Say(c Choice) string {
-	server := string(rune('a' + c.Who))
-	switch c.Kind {
-	case NoAnswer:
-		return "a daemon reserves, and the answer is lost"
-	case Put:
-		return "a daemon reserves at server " + server + ", which was the master"
-	case LateSend:
-		return "what was not confirmed is taken back late"
-	case Raise:
-		return fmt.Sprintf("an operator raises the sequence by %d", []int{100, 3000}[c.Arg])
-	case Breaks:
-		return "from now on nothing new of server " + server + " comes to its replica, or to its disk"
-	case Kill:
-		if w.how == Restart {
-			return "the server restarts, with what is on its disk"
-		}
-		return "the replica is promoted" + []string{"", ", and the old master serves on"}[c.Arg]
-	case Restore:
-		return "server " + server + " becomes a replica"
-	case Jump:
-		return fmt.Sprintf("the clock of server %s goes to %d ms of the true time", server, []int64{-2000, 2000}[c.Arg])
-	}
-	return "a daemon reserves at server " + string(rune('a'+w.master))
+	return say("lines", c, "CALL", "a daemon reserves at "+serverName(w.master), "SERVER", serverName(int(c.Who)),
+		"RAISE", strconv.FormatUint(raises[c.Arg], 10), "SKEW", rate.MaxSkew.String())
 }

@@ -173,49 +173,42 @@ func (w *redis) Now() int64 { return w.now }
 
 // Choices implements World.
 func (w *redis) Choices(to []Choice, extra bool) []Choice {
-	to = append(to, Choice{})
+	all := offer(append(to, Choice{}))
 	m, o := &w.servers[w.master], &w.servers[1-w.master]
 	if m.behind || !o.follows { // it catches up, or becomes a replica
-		to = append(to, Choice{Kind: Restore, Who: int8(1 - w.master)})
+		all.free(Restore, 1-w.master, 0)
 	}
 	if !extra {
-		return to
+		return all
 	}
-	fault := func(k Kind, who, arg int) {
-		to = append(to, Choice{Kind: k, Faults: 1, Who: int8(who), Arg: int8(arg)})
-	}
-	if i, _ := w.first(); i >= 0 {
-		if w.daemons[i].call == nil {
-			for _, k := range []Kind{Put, LateSend, LateAnswer} {
-				to = append(to, Choice{Kind: k, Preemption: 1, Who: int8(i)})
-			}
-			for _, k := range []Kind{NoRequest, NoAnswer, Kill, Delayed} {
-				fault(k, i, 0)
-			}
-			for arg := range 2 {
-				fault(Pause, i, arg)
-				fault(Jump, i, arg)
-				if w.daemons[i].grant.Owner != "" {
-					fault(Stop, i, arg)
-				}
+	if i, _ := w.first(); i >= 0 && w.daemons[i].call == nil {
+		all.preempt(i, 0, Put, LateSend, LateAnswer)
+		for _, k := range []Kind{NoRequest, NoAnswer, Kill, Delayed} {
+			all.fault(k, i, 0, 0)
+		}
+		for arg := range 2 {
+			all.fault(Pause, i, 0, arg)
+			all.fault(Jump, i, 0, arg)
+			if w.daemons[i].grant.Owner != "" {
+				all.fault(Stop, i, 0, arg)
 			}
 		}
 	}
 	if o.follows && !m.behind {
-		fault(Breaks, w.master, 0)
+		all.fault(Breaks, w.master, 0, 0)
 	}
 	if o.follows {
-		fault(Power, w.master, 0)
-		fault(Promote, 1-w.master, 0)
+		all.fault(Power, w.master, 0, 0)
+		all.fault(Promote, 1-w.master, 0, 0)
 	}
 	if o.follows && w.waits { // otherwise two masters may not serve at once
-		fault(Promote, 1-w.master, 1)
+		all.fault(Promote, 1-w.master, 0, 1)
 	}
-	fault(Free, w.master, 0)
+	all.fault(Free, w.master, 0, 0)
 	if !w.waits {
-		fault(Wipe, w.master, 0)
+		all.fault(Wipe, w.master, 0, 0)
 	}
-	return to
+	return all
 }
 
 // Do implements World.

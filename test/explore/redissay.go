@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"strconv"
 	"strings"
 	"time"
 )
@@ -124,50 +123,16 @@ func (w *redis) Say(c Choice) string {
 	i, _ := w.first()
 	call := "a request that nobody waits for arrives"
 	if i >= 0 {
-		d := w.daemons[i]
-		call = "daemon " + d.owner + " extends its lease"
+		d, what := w.daemons[i], "extends its lease"
 		switch {
 		case d.call != nil:
-			call = "daemon " + d.owner + " goes on with a call"
+			what = "goes on with a call"
 		case d.grant.Owner == "":
-			call = "daemon " + d.owner + " asks for a worker id"
+			what = "asks for a worker id"
 		}
+		call = "daemon " + d.owner + " " + what
 	}
-	who := "daemon " + w.daemons[c.Who].owner
-	server := "server " + string(rune('a'+c.Who))
-	switch c.Kind {
-	case Put:
-		return who + " is put off until after the next event"
-	case LateSend:
-		return call + ", and the request is carried out after the next event"
-	case LateAnswer:
-		return call + ", and the answer comes after the next event"
-	case NoRequest:
-		return call + ", and the request is lost"
-	case NoAnswer:
-		return call + ", and the answer is lost"
-	case Delayed:
-		return call + ", and the request is carried out when it has given up"
-	case Pause:
-		return who + " is stopped for " + (time.Duration(redisPauses[c.Arg]) * time.Millisecond).String()
-	case Kill:
-		return who + " is killed, and starts again"
-	case Stop:
-		return who + " stops cleanly, and starts again" + []string{"", "; its release arrives late"}[c.Arg]
-	case Jump:
-		return "the clock of " + who + " goes to " + []string{"-", "+"}[c.Arg] + strconv.Itoa(skew/2) + " ms of the true time"
-	case Breaks:
-		return "from now on nothing new of " + server + " comes to its replica"
-	case Promote:
-		return server + " is promoted" + []string{"", ", and the old master serves on"}[c.Arg]
-	case Power:
-		return server + " restarts, with what its replica has"
-	case Restore:
-		return server + " is a replica that has everything"
-	case Free:
-		return "an operator frees the worker id"
-	case Wipe:
-		return "the pool is wiped"
-	}
-	return call
+	return say("redis", c, "WHO", "daemon "+w.daemons[c.Who].owner, "CALL", call, "REQUEST", "the request",
+		"LATER", nextEvent, "LONG", span(timeout+redisBeat/4), "SPAN", span(redisPauses[c.Arg]), "SKEW", span(skew/2),
+		"SERVER", serverName(int(c.Who)))
 }

@@ -215,56 +215,52 @@ func (w *strict) after(but int) int64 { return w.first(but).at + ms }
 
 // Choices implements World.
 func (w *strict) Choices(to []Choice, extra bool) []Choice {
-	to = append(to, Choice{})
+	o := offer(append(to, Choice{}))
 	if !extra {
-		return to
+		return o
 	}
 	if w.next == nil {
 		w.next = w.step(Choice{})
 	}
 	e := w.first(-1)
-	who := int8(w.who(e))
-	add := func(k Kind, at, arg int8) { to = append(to, Choice{Kind: k, Faults: 1, Who: who, At: at, Arg: arg}) }
+	who := w.who(e)
 	preempt := w.now < w.calm || w.disputed()
-	for at := range int8(w.next.calls) {
+	for at := range w.next.calls {
 		if preempt {
-			to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: who, At: at},
-				Choice{Kind: LateAnswer, Preemption: 1, Who: who, At: at})
+			o.preempt(who, at, LateSend, LateAnswer)
 		}
-		add(NoRequest, at, 0)
-		add(NoAnswer, at, 0)
-		for long := range int8(len(stops)) {
-			add(Delayed, at, long)
-			add(StopSend, at, long)
-			add(LateAnswer, at, long)
+		o.fault(NoRequest, who, at, 0)
+		o.fault(NoAnswer, who, at, 0)
+		for long := range stops {
+			o.fault(Delayed, who, at, long)
+			o.fault(StopSend, who, at, long)
+			o.fault(LateAnswer, who, at, long)
 		}
 	}
 	if e.what == aClient {
 		if preempt {
-			to = append(to, Choice{Kind: Put, Preemption: 1, Who: who}, Choice{Kind: Between, Preemption: 1, Who: who})
+			o.preempt(who, 0, Put, Between)
 		}
-		for arg := range int8(2) { // of the thread, and of the process
-			add(Held, 0, arg)
-			add(Between, 0, arg)
+		for arg := range 2 { // of the thread, and of the process
+			o.fault(Held, who, 0, arg)
+			o.fault(Between, who, 0, arg)
 		}
-		add(Pause, 0, int8(len(stops)-1))
-		return to
+		o.fault(Pause, who, 0, len(stops)-1)
+		return o
 	}
-	for long := range int8(len(stops)) {
-		add(Pause, 0, long)
-		add(Cut, 0, long)
+	for long := range stops {
+		o.fault(Pause, who, 0, long)
+		o.fault(Cut, who, 0, long)
 	}
-	add(Kill, 0, 0)
-	add(Stop, 0, 0)
+	o.fault(Kill, who, 0, 0)
+	o.fault(Stop, who, 0, 0)
 	if m := w.members[who]; m.m != nil && m.m.Leads(w.hub.group) {
-		add(Demote, 0, 0)
+		o.fault(Demote, who, 0, 0)
 	}
 	if w.hub.timed != nil {
-		for far := range int8(len(leaps)) {
-			add(Jump, 0, far)
-		}
+		o.faults(Jump, who, 0, len(leaps))
 	}
-	return to
+	return o
 }
 
 // disputed says that somebody may be about to lead, or believes to do so still: preemptions matter.

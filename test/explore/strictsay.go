@@ -310,55 +310,13 @@ func (d *strictDigest) nodes(all []leader.NodeKey) {
 // Say implements World.
 func (w *strict) Say(c Choice) string {
 	e := w.first(-1)
-	who := w.members[w.who(e)].name
-	what := "daemon " + who + " looks what is due"
-	switch e.what {
-	case aMessage:
-		what = "a late message of daemon " + who + " arrives"
-	case aClient:
-		what = "a client asks daemon " + who
-	case aRequest:
-		what = "a request that was held goes on at daemon " + who
+	who := "daemon " + w.members[w.who(e)].name
+	call := []string{"%s looks what is due", "a late message of %s arrives", "a client asks %s",
+		"a request that was held goes on at %s"}[e.what]
+	long, later, until := span(delays[c.Arg]/ms), nextEvent, "until "+nextEvent
+	if c.Faults > 0 {
+		later, until = long+" later", "for "+span(held/ms)
 	}
-	at := fmt.Sprintf(", and call %d of that ", c.At+1)
-	long, slow := time.Duration(stops[c.Arg]), time.Duration(delays[c.Arg])
-	switch c.Kind {
-	case Put:
-		return what + ", but only after the next event"
-	case LateSend:
-		return what + at + "is sent after the next event"
-	case LateAnswer:
-		if c.Faults > 0 {
-			return what + at + fmt.Sprintf("is answered %v later", slow)
-		}
-		return what + at + "is answered after the next event"
-	case NoRequest:
-		return what + at + "is lost"
-	case NoAnswer:
-		return what + at + "is answered, but the answer is lost"
-	case Delayed:
-		return what + at + fmt.Sprintf("is carried out %v later, when nobody waits for it", slow)
-	case StopSend:
-		return what + at + fmt.Sprintf("is sent only after the daemon was stopped for %v", long)
-	case Pause:
-		return fmt.Sprintf("daemon %s is stopped for %v", who, long)
-	case Cut:
-		return fmt.Sprintf("daemon %s does not reach the store for %v", who, long)
-	case Held, Between:
-		if c.Preemption > 0 {
-			return what + ", and the thread goes on after the next event, once it has read until when it may answer"
-		}
-		return what + fmt.Sprintf(", and %s is stopped for %v after it has read %s",
-			[]string{"the thread", "the daemon"}[c.Arg], time.Duration(held),
-			map[Kind]string{Held: "the request's moment", Between: "until when it may answer"}[c.Kind])
-	case Kill:
-		return "daemon " + who + " is killed, and starts again"
-	case Stop:
-		return "daemon " + who + " is stopped cleanly, and starts again"
-	case Demote:
-		return "daemon " + who + " is told to hand the group over"
-	case Jump:
-		return fmt.Sprintf("the time of day of daemon %s's host is %v ahead from now on", who, time.Duration(leaps[c.Arg]))
-	}
-	return what
+	return say("strict", c, "WHO", who, "CALL", fmt.Sprintf(call, who), "REQUEST", place(c), "LATER", later, "LONG", long,
+		"SPAN", span(stops[c.Arg]/ms), "UNTIL", until, "LEAP", span(leaps[c.Arg]/ms))
 }

@@ -263,3 +263,18 @@ func long(t *testing.T, s *setting, file string) {
 		t.Error(err)
 	}
 }
+
+// Every choice has a sentence.
+func TestSay(t *testing.T) {
+	for _, s := range explored {
+		w := s.start("")
+		for range 30 {
+			for _, c := range w.Choices(nil, true) {
+				if said := w.Say(c); said == "" || strings.ContainsAny(said, "[]") {
+					t.Errorf("%s: %v is %q", s.name, c, said)
+				}
+			}
+			w = w.Do(Choice{})
+		}
+	}
+}
