@@ -1,50 +1,31 @@
 package client
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// wrongAnswers are answers to a request for three ids of "id" that no client may accept: some to get,
-// some to ids.
-var wrongAnswers = []struct{ name, get, ids string }{
-	{"fewer", value("7") + value("8") + "END\r\n", "IDS 7 1 2\r\nEND\r\n"},
-	{"more", value("7") + value("8") + value("9") + value("10") + "END\r\n", "IDS 7 1 4\r\nEND\r\n"},
-	{"more, in pieces", value("7") + value("8") + value("9") + value("9"), "IDS 7 1 2\r\nIDS 10 1 2\r\n"},
-	{"none", "END\r\n", "END\r\n"},
-	{"another key", value("7") + "VALUE ix 0 1\r\n8\r\n" + value("9") + "END\r\n", "IDX 7 1 3\r\nEND\r\n"},
-	{"flags", value("7") + "VALUE id 1 1\r\n8\r\n" + value("9") + "END\r\n", ""},
-	{"letters", value("7") + value("8x") + value("9") + "END\r\n", "IDS 7x 1 3\r\nEND\r\n"},
-	{"sign", value("-7") + value("8") + value("9") + "END\r\n", "IDS 7 -1 3\r\nEND\r\n"},
-	{"21 digits", value("100000000000000000000") + value("8") + value("9") + "END\r\n",
-		"IDS 100000000000000000000 1 3\r\nEND\r\n"},
-	{"more than 64 bits", value("18446744073709551616") + value("8") + value("9") + "END\r\n",
-		"IDS 18446744073709551614 1 3\r\nEND\r\n"},
-	{"stride beyond 64 bits", "", "IDS 1 9223372036854775808 3\r\nEND\r\n"},
-	{"zero", value("0") + value("8") + value("9") + "END\r\n", "IDS 0 1 3\r\nEND\r\n"},
-	{"stride zero", "", "IDS 7 0 3\r\nEND\r\n"},
-	{"no ids", "", "IDS 7 1 0\r\nIDS 7 1 3\r\nEND\r\n"},
-	{"a repeated id", value("7") + value("8") + value("7") + "END\r\n", "IDS 7 1 2\r\nIDS 8 1 1\r\nEND\r\n"},
-	{"a repeated id, not first", value("9") + value("7") + value("9") + "END\r\n",
-		"IDS 9 1 1\r\nIDS 3 3 2\r\nIDS 5 1 0\r\nEND\r\n"},
-	{"one id three times", value("7") + value("7") + value("7") + "END\r\n",
-		"IDS 7 1 1\r\nIDS 7 1 1\r\nIDS 7 1 1\r\nEND\r\n"},
-	{"END too early", value("7") + "END\r\n" + value("8") + value("9") + "END\r\n",
-		"IDS 7 1 1\r\nEND\r\nIDS 8 1 2\r\nEND\r\n"},
-	{"a longer value than it says", "VALUE id 0 1\r\n77\r\n" + value("8") + value("9") + "END\r\n", ""},
-	{"a shorter value than it says", "VALUE id 0 3\r\n77\r\n" + value("8") + value("9") + "END\r\n", ""},
-	{"an endless length", "VALUE id 0 99999999999999999999\r\n7\r\n", ""},
-	{"no length", "VALUE id 0 \r\n7\r\n" + value("8") + value("9") + "END\r\n", ""},
-	{"a word too many", "VALUE id 0 1 7\r\n7\r\n" + value("8") + value("9") + "END\r\n", "IDS 7 1 3 9\r\nEND\r\n"},
-	{"LF alone", strings.ReplaceAll(value("7")+value("8")+value("9")+"END\r\n", "\r", ""), "IDS 7 1 3\nEND\n"},
-	{"a line over 64 KiB", strings.Repeat("x", 70<<10), strings.Repeat("x", 70<<10)},
-	{"an unknown word", "HELLO\r\n", "HELLO\r\n"},
-	{"the wrong command's answer", "IDS 7 1 3\r\nEND\r\n", value("7") + value("8") + value("9") + "END\r\n"},
-	{"ERROR behind ids", value("7") + "ERROR\r\n", "IDS 7 1 1\r\nERROR\r\n"},
-}
+//go:embed testdata/wrong.txt
+var wrong string
+
+// wrongAnswers are those of testdata/wrong.txt.
+var wrongAnswers = func() (list []struct{ name, get, ids string }) {
+	whole := strings.NewReplacer(`\r`, "\r", `\n`, "\n", "LONG", strings.Repeat("x", 70<<10), " | -", " | ")
+	for line := range strings.SplitSeq(wrong, "\n") {
+		line = regexp.MustCompile(`<([^>]*)>`).ReplaceAllStringFunc(line, func(m string) string {
+			return value(strings.Trim(m, "<>"))
+		})
+		if w := strings.Split(whole.Replace(line), " | "); len(w) == 3 && line[0] != '#' {
+			list = append(list, struct{ name, get, ids string }{w[0], w[1], w[2]})
+		}
+	}
+	return list
+}()
 
 func value(digits string) string { return fmt.Sprintf("VALUE id 0 %d\r\n%s\r\n", len(digits), digits) }
 
