@@ -149,6 +149,7 @@ func (d *Daemon) bind() error {
 func (d *Daemon) handover() handover.Config {
 	return handover.Config{
 		Log: d.c.Log, Version: d.c.Version, Fingerprint: d.c.Layout.Fingerprint(), Windows: d.windows,
+		Counters: d.c.Counters.Place(), Keeps: d.names.Keeps,
 		Mover: d.front.Mover(), Sockets: d.sockets, Pause: d.pause, Resume: d.resume,
 	}
 }

@@ -278,6 +278,9 @@ func (a *attempt) introduce(ctx context.Context) (err error) {
 			upgrade.Version)
 	case a.hello.Fingerprint != a.c.Fingerprint:
 		return fmt.Errorf("the ids of the new process have %s, those of this one %s", a.hello.Fingerprint, a.c.Fingerprint)
+	case a.hello.Counters != "" && a.hello.Counters != a.c.Counters && a.c.Keeps():
+		return fmt.Errorf("the new process has its sequences in %s, this one in %s, so values could repeat: restart instead",
+			a.hello.Counters, a.c.Counters)
 	}
 	return a.mayUpgrade() // it may have taken a minute
 }

@@ -57,8 +57,11 @@ type Config struct {
 	Log         *slog.Logger
 	Version     string // of this program
 	Fingerprint string // of the ids' layout
-	Windows     *windows.Holder
-	Mover       server.Mover // of the connections
+	Counters    string // where sequences are, see stores.Counters.Place
+	// Keeps reports whether this process has any.
+	Keeps   func() bool
+	Windows *windows.Holder
+	Mover   server.Mover // of the connections
 	// Sockets returns copies of all sockets that this process listens on.
 	Sockets func() (sockets.Passed, error)
 	// Pause ends what answers beside the Mover, after the answers to what is under way. Resume serves these sockets

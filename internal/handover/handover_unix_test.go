@@ -214,7 +214,8 @@ func (m *mover) Adopt(c server.Moved) error {
 
 // A process has what one side of an upgrade needs.
 type process struct {
-	t *testing.T
+	keepsNone bool // of sequences
+	t         *testing.T
 	Config
 	mover  *mover
 	log    childprocess.Log
@@ -254,6 +255,7 @@ func newProcessIn(t *testing.T, dir string, succeeds bool) *process {
 	h.Start()
 	p.Config = Config{
 		Log: log, Version: "3.4.5", Fingerprint: layout.Fingerprint(), Windows: h, Mover: p.mover,
+		Counters: "/here", Keeps: func() bool { return !p.keepsNone },
 		Sockets: func() (list sockets.Passed, err error) {
 			for i := range 300 { // more than a message holds
 				list = append(list, sockets.Socket{Name: "port", FD: descriptor(t), Lent: i == 0})
@@ -340,6 +342,7 @@ func TestUpgrade(t *testing.T) {
 		c, o := &child{wire: w, deadline: make(chan struct{}), stop: w.dieNew}, &origin{wire: w}
 		next := newProcess(t, true)
 		next.mover.idle = 3
+		old.keepsNone, next.Counters = true, "/there"
 		taken := make(chan *Inherited, 1)
 		go func() {
 			in, err := Introduce(o)
@@ -456,6 +459,9 @@ func TestAnUpgradeThatFails(t *testing.T) {
 		{"other ids", nil, func(o *origin) {
 			say(o, with(func(m *upgrade.Message) { m.Fingerprint = "x" }))
 		}, "the ids of the new process have x, those of this one ", none, false},
+		{"other sequences", nil, func(o *origin) {
+			say(o, with(func(m *upgrade.Message) { m.Counters = "/there" }))
+		}, "the new process has its sequences in /there, this one in /here, so values could repeat", none, false},
 		{"nothing moves", func(p *process, _ *child) { p.mover.frozen = errors.New("busy") },
 			func(o *origin) { until(o, upgrade.Take) }, "connections cannot be moved: busy", "pause, freeze, resume 301", false},
 		{"it dies with all", nil, func(o *origin) {

@@ -166,7 +166,7 @@ func (t *Taker) prepare(ctx context.Context) error {
 		}
 	}
 	return t.say(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Program: t.c.Version,
-		Fingerprint: t.c.Fingerprint})
+		Fingerprint: t.c.Fingerprint, Counters: t.c.Counters})
 }
 
 // say sends a message. That the old process has died is no error.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
@@ -134,3 +135,8 @@ func (n *Names) Refused() uint64 { return n.sequences.refused.Load() }
 
 // Served returns the definition of a name; its Kind is empty if it is not declared.
 func (n *Names) Served(name string) kinds.Definition { return n.served()[name] }
+
+// Keeps reports whether a name stands for a sequence that is recorded.
+func (n *Names) Keeps() bool {
+	return slices.ContainsFunc(n.Catalog.Names(), func(g *issuer.Name) bool { return g.Definition.Recorded() })
+}

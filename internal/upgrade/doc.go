@@ -64,6 +64,8 @@ type Message struct {
 	Sockets     []string `json:"sockets,omitempty"`     // of Sockets: the name of each descriptor
 	Lent        []string `json:"lent,omitempty"`        // of Sockets: those of the names whose sockets a supervisor keeps
 	Fingerprint string   `json:"fingerprint,omitempty"` // of Begin and Hello: of the ids' layout
+	// Counters is of Hello: where the process has its sequences. Empty = it does not say.
+	Counters string `json:"counters,omitempty"`
 
 	// Take says: all ids so far are at or before Floor, in Unix ms; the id clock is Ahead of the wall
 	// clock, in ns; so many connections follow in Moved.
