@@ -3,45 +3,19 @@ package memcache
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/test/section"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // This server and a real memcached get the same inputs and must give the same answers, except for
 // ids, cas values, times and statistics. Every other difference must be listed, and every listed
 // one must show. DIFFERENCES.md has the list, for users.
 
-// A difference is a class of inputs of testdata/differences.classes.
-type difference struct {
-	what, theirs, ours string
-	in, them, us       *regexp.Regexp
-}
-
 var re = regexp.MustCompile
-
-func readDifferences(t *testing.T) (list []difference) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/differences.classes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for section := range strings.SplitSeq(string(text), "\n== ") {
-		what, lines, _ := strings.Cut(section, "\n")
-		of := map[string]string{}
-		for line := range strings.Lines(lines) {
-			name, is, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			of[name] = is
-		}
-		if of["why"] != "" {
-			list = append(list, difference{what, of["theirs"], of["ours"], re(of["in"]), re(of["them"]), re(of["us"])})
-		}
-	}
-	return list
-}
 
 // storedKeys are stored in memcached first, so that its gets hit as ours do.
 var storedKeys = []string{"id", "a", "b", "c", "k", "key", "x\ty", "r\rr", "\xe3\x81\x8b", "\xff\xfe", "-", "0", "id\r",
@@ -77,7 +51,7 @@ func TestAgainstMemcached(t *testing.T) {
 		uint64(storedCount))
 	restore = append(restore, textProbe...)
 
-	inputs, differences := corpus(t), readDifferences(t)
+	inputs, differences := corpus(t), transcript.Differences(t)
 	seen := make([]int, len(differences))
 	agreed := 0
 	for _, c := range inputs {
@@ -99,7 +73,7 @@ func TestAgainstMemcached(t *testing.T) {
 		}
 		if ours == theirs {
 			agreed++
-		} else if i := excuse(differences, describeInput(c.in), theirs, ours); i >= 0 {
+		} else if i := transcript.Excuse(differences, describeInput(c.in), theirs, ours); i >= 0 {
 			seen[i]++
 		} else {
 			t.Errorf("%.200s\n them %.200s\n us   %.200s", describeInput(c.in), theirs, ours)
@@ -108,20 +82,10 @@ func TestAgainstMemcached(t *testing.T) {
 	listed := 0
 	for i, n := range seen {
 		if listed += n; n == 0 {
-			t.Errorf("listed, but does not show: %s", differences[i].what)
+			t.Errorf("listed, but does not show: %s", differences[i].What)
 		}
 	}
 	t.Logf("%d inputs, %d agreements, %d differences of %d listed kinds", len(inputs), agreed, listed, len(differences))
-}
-
-// excuse finds the listed difference that covers two answers, or returns -1.
-func excuse(differences []difference, in, them, us string) int {
-	for i, d := range differences {
-		if d.in.MatchString(in) && d.them.MatchString(them) && d.us.MatchString(us) {
-			return i
-		}
-	}
-	return -1
 }
 
 // describe makes an answer comparable and printable. It quotes text, keeps only opcode, status and
@@ -190,9 +154,5 @@ var vary = []struct {
 }
 
 func TestDifferencesAreDocumented(t *testing.T) {
-	table := "| input | memcached | katsubushi |\n|---|---|---|\n"
-	for _, d := range readDifferences(t) {
-		table += fmt.Sprintf("| %s | %s | %s |\n", d.what, d.theirs, d.ours)
-	}
-	section.Check(t, "DIFFERENCES.md", "differences from memcached", table, *update)
+	section.Check(t, "DIFFERENCES.md", "differences from memcached", transcript.Table(t, "memcached"), *update)
 }

@@ -17,71 +17,14 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/section"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // This server and a real redis-server get the same input and must give the same replies, error texts
 // included, except for ids, numbers of connections and times. Every other difference must be listed,
 // and every listed one must show. DIFFERENCES.md has the list, for users.
 
-// A difference is a class of replies that this server deliberately gives differently from redis-server
-// 7.0.
-type difference struct {
-	what, theirs, ours string // the row of the table in DIFFERENCES.md
-	why                string // for who changes it
-
-	// It excuses two replies that match, to an input that matches.
-	in, them, us *regexp.Regexp
-}
-
 var re = regexp.MustCompile
-
-var differences = []difference{
-	{"a key that was never stored", "nil, 0, `none`, -2", "an id, 1, `string`, -1",
-		"every key is a hit; there is nothing to miss",
-		re(``), re(`^\$-1|^_|^:0|^:-2|^\+none|^\$\d\r\n-?\d+\r\n$`), re(`^\$7|^:|^\+string`)},
-	{"`SET`, `DEL`, `DECR` and all other commands that write", "done", "`-ERR read-only: ids are not stored`",
-		"nothing is stored",
-		re(`(?i)set|del|append|decr|expire|lpush`), re(`^[+:$]|^-WRONGTYPE|^-ERR (syntax|value)`), re(`^-ERR read-only`)},
-	{"`INCR` and `INCRBY` of a key that no sequence has", "counts from 0",
-		"`-ERR no such generator`, but `INCR id` is an id", "a typing error must not make numbers that exist elsewhere",
-		re(`(?i)incr`), re(`^:`), re(`^-ERR no such generator`)},
-	{"`INCRBY` with 0, a negative number or more than 65,536", "adds it", "`-ERR value is not an integer or out of range`",
-		"numbers are only ever issued",
-		re(`(?i)incrby`), re(`^:|overflow`), re(`^-ERR value is not`)},
-	{"`INCRBY` of a kind that is no sequence, by more than 1", "adds it",
-		"`-ERR only a sequence has ranges: the increment must be 1`", "snowflakes are not consecutive",
-		re(`(?i)incrby`), re(`^:`), re(`^-ERR only a sequence`)},
-	{"a key of more than 250 bytes", "as any other", "`-ERR key is longer than 250 bytes`",
-		"memcached's limit, for both protocols",
-		re(`k{251}`), re(``), re(`^-ERR key is longer`)},
-	{"`READONLY`, `READWRITE`, `ASKING`, `CLUSTER`", "`-ERR This instance has cluster support disabled`",
-		"as one server that has all slots", "clients of a cluster can be used",
-		re(`(?i)readonly|readwrite|asking|cluster`), re(`cluster support disabled`), re(`^[+:$*%=]`)},
-	{"`COMMAND`, `COMMAND INFO`, `COMMAND DOCS`, `CONFIG GET` with a pattern", "all that Redis has",
-		"the commands and settings that are known here, without ACL categories and the like", "nobody needs more",
-		re(`(?i)command|config`), re(`^[*%]`), re(`^[*%]`)},
-	{"`CLIENT SETINFO`, `CLIENT NO-TOUCH`", "unknown", "as newer Redis: known", "clients of newer servers send them",
-		re(`(?i)setinfo|no-touch`), re(`^-ERR (unknown subcommand)`),
-		re(`^\+OK|^-NOAUTH|^-ERR (Unrecognized|syntax|lib-|wrong number)`)},
-	{"`CLIENT LIST`, `CLIENT INFO`", "all connections, with their addresses", "this connection, without",
-		"a session does not know its own address",
-		re(`(?i)client`), re(`id=|^\$0|^=4`), re(`id=|^\$0|^=4`)},
-	{"commands of Redis that are not in the table above, such as `KEYS`, `SUBSCRIBE`, `CONFIG SET`", "carried out",
-		"`-ERR unknown command`, or subcommand", "they have no meaning here",
-		re(`(?i)strlen|keys|config|command|client|cluster|acl`), re(`^[:*+%~]|^-ERR wrong|^-WRONGTYPE|^-NOAUTH`),
-		re(`^-ERR unknown`)},
-	{"an inline command with a NUL in it", "waited with, as if its end had not come", "a byte like any other",
-		"a line ends at its end",
-		re(`\x00`), re(`^<`), re(``)},
-	{"a count of more than 16,385 arguments, or more than 1,024 and not `MGET`", "waited for",
-		"`-ERR Protocol error: invalid multibulk length`", "a limit",
-		re(`\*1048576`), re(`^<|expected '\$'`), re(`invalid multibulk`)},
-	{"commands in one packet with `POST` or `Host:` behind them", "their replies may be lost",
-		"their replies, then the connection is closed", "what was answered is sent",
-		re(`(?i)post|host:`), re(`^<`), re(``)},
-	{"a string of more than 1 MB", "waited for, up to 512 MB", "`-ERR Protocol error: invalid bulk length`", "a limit",
-		re(`\$1048577`), re(`^<`), re(`invalid bulk`)},
-}
 
 // stored are the keys that redis-server has, each with a number of seven digits. Our ids have seven
 // digits too.
@@ -182,7 +125,7 @@ func TestAgainstRedis(t *testing.T) {
 	for i := range uint64(1500) {
 		inputs = append(inputs, conversation(rand.New(rand.NewPCG(seed, i)), 2))
 	}
-	compareAll(t, seed, server, inputs, func() *Session { return newSession(sevenDigits()) }, len(differences))
+	compareAll(t, seed, server, inputs, func() *Session { return newSession(sevenDigits()) }, true)
 }
 
 // TestLoginsAgainstRedis compares what a client may do that has not logged in.
@@ -213,7 +156,7 @@ func TestLoginsAgainstRedis(t *testing.T) {
 			return string(user) == "default" && string(password) == "sesame"
 		})
 		return s
-	}, 0)
+	}, false)
 }
 
 // sevenDigits is a fake whose ids have seven digits, like redis-server's values.
@@ -223,9 +166,10 @@ func sevenDigits() *fake {
 	return f
 }
 
-// compareAll sends all inputs to both, and wants the first shows of the listed differences to show.
+// compareAll sends all inputs to both, and wants all of the listed differences to show, or not.
 func compareAll(t *testing.T, seed uint64, server *redistest.Server, inputs [][]byte, session func() *Session,
-	shows int) {
+	all bool) {
+	differences := transcript.Differences(t)
 	seen := make([]int, len(differences))
 	replies := 0
 	for i, in := range inputs {
@@ -238,7 +182,7 @@ func compareAll(t *testing.T, seed uint64, server *redistest.Server, inputs [][]
 			if us == them {
 				continue
 			}
-			if d := excuse(string(in), them, us); d >= 0 {
+			if d := excuse(differences, string(in), them, us); d >= 0 {
 				seen[d]++
 				if strings.HasPrefix(them, "<") || strings.HasPrefix(us, "<") || (us[0] == '-') != (them[0] == '-') &&
 					strings.Contains(us+them, "Protocol") {
@@ -253,9 +197,9 @@ func compareAll(t *testing.T, seed uint64, server *redistest.Server, inputs [][]
 			return
 		}
 	}
-	for i, n := range seen[:shows] {
-		if n == 0 {
-			t.Errorf("listed, but does not show: %s", differences[i].what)
+	for i, n := range seen {
+		if n == 0 && all {
+			t.Errorf("listed, but does not show: %s", differences[i].What)
 		}
 	}
 	t.Logf("%d inputs, %d replies, differences %v", len(inputs), replies, seen)
@@ -270,12 +214,12 @@ func at(list []string, i int) string {
 
 // excuse finds the listed difference that covers two replies, or returns -1. In the reply to a
 // transaction, each element may be another difference.
-func excuse(in, them, us string) int {
+func excuse(differences []transcript.Class, in, them, us string) int {
 	if t, u := elements(them), elements(us); strings.HasPrefix(us+them, "*") && len(t) == len(u) {
 		found := -1
 		for i := range t {
 			if t[i] != u[i] {
-				if found = excuse(in, t[i], u[i]); found < 0 {
+				if found = excuse(differences, in, t[i], u[i]); found < 0 {
 					break
 				}
 			}
@@ -284,12 +228,7 @@ func excuse(in, them, us string) int {
 			return found
 		}
 	}
-	for i, d := range differences {
-		if d.in.MatchString(in) && d.them.MatchString(them) && d.us.MatchString(us) {
-			return i
-		}
-	}
-	return -1
+	return transcript.Excuse(differences, in, them, us)
 }
 
 // elements returns the elements of an array.
@@ -403,11 +342,7 @@ func readReply(r *bufio.Reader) (string, error) {
 }
 
 func TestDifferencesAreDocumented(t *testing.T) {
-	table := "| input | redis-server | katsubushi |\n|---|---|---|\n"
-	for _, d := range differences {
-		table += fmt.Sprintf("| %s | %s | %s |\n", d.what, d.theirs, d.ours)
-	}
-	section.Check(t, "DIFFERENCES.md", "differences from redis-server", table, *update)
+	section.Check(t, "DIFFERENCES.md", "differences from redis-server", transcript.Table(t, "redis-server"), *update)
 }
 
 // TestCommandsAgainstRedis compares what COMMAND says about each command with what redis-server says:
