@@ -77,8 +77,12 @@ type kept struct {
 
 // Files returns the world of two processes once the first one has a window. With shares, they go by the mark of a
 // second file too, as with several worker ids.
-func Files(m sim.Mutant, shares bool) World {
-	w := &files{mutant: m, shares: shares, port: &port{}}
+func Files(shares bool) func(mutant string) World {
+	return func(mutant string) World { return newFiles(mutant, shares) }
+}
+
+func newFiles(mutant string, shares bool) World {
+	w := &files{mutant: sim.Mutant(mutant), shares: shares, port: &port{}}
 	for i := range w.daemons {
 		w.daemons[i] = &process{name: string(rune('a' + i)), due: int64(50 + i*lookIn)}
 	}

@@ -4,7 +4,6 @@ import (
 	_ "embed" // this file, which has the names
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -47,16 +46,13 @@ const (
 )
 
 //go:embed kinds.go
-var listed string
+var source string
 
 // kindNames are the names of the kinds, as this file lists them.
-var kindNames = regexp.MustCompile(`(?m)^\t[A-Z]\w+`).FindAllString(listed, -1)
+var kindNames = regexp.MustCompile(`(?m)^\t[A-Z]\w+`).FindAllString(source, -1)
 
 // String is the name of a Kind.
 func (k Kind) String() string { return strings.TrimSpace(kindNames[k]) }
-
-// kindOf is the Kind of a name.
-func kindOf(name string) Kind { return Kind(slices.Index(kindNames, "\t"+name)) }
 
 //go:embed say.txt
 var sentences string

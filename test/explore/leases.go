@@ -84,9 +84,9 @@ type backup struct {
 }
 
 // Leases returns the world of two holders and a newcomer once all is steady.
-func Leases(m sim.Mutant) World {
+func Leases(mutant string) World {
 	w := &leases{mutant: new(sim.Faulty)}
-	*w.mutant = sim.FaultyOf(m, rules)
+	*w.mutant = sim.FaultyOf(sim.Mutant(mutant), rules)
 	w.server = memcas.NewServer(func() int64 { return w.now }, lease/2)
 	w.server.Init(settings("0.0", began-2*old))
 	for i := range w.daemons {

@@ -3,12 +3,7 @@ package explore
 import (
 	"strings"
 	"testing"
-
-	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
-
-// horizon is how long a schedule of the world of leases is, ms.
-const horizon = 22_000
 
 // Schedules that broke the promise once, found by make explore.
 func TestSchedulesThatAreMended(t *testing.T) {
@@ -32,7 +27,7 @@ func TestSchedulesThatAreMended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told, err := Replay(Files(sim.None, shares), s, 9000); err != nil {
+		if told, err := Replay(Files(shares)(""), s, 9000); err != nil {
 			t.Errorf("%v: %v", told, err)
 		}
 	}
@@ -40,8 +35,8 @@ func TestSchedulesThatAreMended(t *testing.T) {
 
 // An exploration that was stopped goes on from its path, and visits what is left.
 func TestResume(t *testing.T) {
-	b := Bound{Faults: 1, Time: horizon}
-	whole := (&Explorer{Bound: b}).Run(Leases(sim.None))
+	b := Bound{Faults: 1, Time: 22_000}
+	whole := (&Explorer{Bound: b}).Run(Leases(""))
 	var path []int
 	e := &Explorer{Bound: b, Every: 1000}
 	e.Tell = func(Report) {
@@ -50,9 +45,9 @@ func TestResume(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		e.Run(Leases(sim.None))
+		e.Run(Leases(""))
 	}()
-	rest := (&Explorer{Bound: b, Resume: path}).Run(Leases(sim.None))
+	rest := (&Explorer{Bound: b, Resume: path}).Run(Leases(""))
 	if !rest.Complete || rest.Err != nil || rest.Points < whole.Points-1000 {
 		t.Errorf("%d points after 1000 of %d: %+v", rest.Points, whole.Points, rest)
 	}

@@ -71,7 +71,11 @@ type unconfirmed struct {
 }
 
 // Lines returns the world of a way to lose, before the sequence is created.
-func Lines(how loss, mutant string) World {
+func Lines(how loss) func(mutant string) World {
+	return func(mutant string) World { return newLines(how, mutant) }
+}
+
+func newLines(how loss, mutant string) World {
 	w := &lines{mutant: sim.Mutant(mutant), how: how, now: 1e12}
 	w.servers[0] = lineServer{history: w.newHistory(), serves: true, ahead: rate.MaxSkew.Milliseconds()}
 	w.servers[1] = lineServer{history: w.newHistory(), follows: how != Restart, ahead: -rate.MaxSkew.Milliseconds()}

@@ -84,11 +84,13 @@ type redisCall struct {
 }
 
 // Redis returns the world of one holder and one that waits, once all is steady.
-func Redis(waits bool, mutant string) World {
-	return redisOver((*redismodel.Server).Carry, waits, mutant)
+func Redis(waits bool) func(mutant string) World { return redisOver((*redismodel.Server).Carry, waits) }
+
+func redisOver(carry carrier, waits bool) func(mutant string) World {
+	return func(mutant string) World { return newRedis(carry, waits, mutant) }
 }
 
-func redisOver(carry carrier, waits bool, mutant string) World {
+func newRedis(carry carrier, waits bool, mutant string) World {
 	w := &redis{waits: waits, heedless: mutant == heedless, carry: carry}
 	for _, m := range redismodel.Mutants() {
 		if m.String() == mutant {

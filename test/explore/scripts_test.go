@@ -24,13 +24,13 @@ func TestEveryScheduleOfTheScripts(t *testing.T) {
 		}
 		return answer, err
 	}
-	bounds := []Bound{single}
+	bounds := []Bound{{Faults: 1}}
 	if soak {
 		bounds = append(bounds, Bound{Faults: 2, Kinds: []Kind{Pause, Wipe, Stop}})
 	}
 	for _, b := range bounds {
-		model := setting{start: func(m string) World { return Redis(false, m) }, time: redisTime}
-		real := setting{start: func(m string) World { return redisOver(over, false, m) }, time: redisTime}
+		model := setting{start: Redis(false), time: redisTime}
+		real := setting{start: redisOver(over, false), time: redisTime}
 		want, r := model.explore(t, "", Explorer{Bound: b}), real.explore(t, "", Explorer{Bound: b})
 		if r.Err != nil || !r.Complete || r.Points != want.Points || r.States != want.States {
 			t.Errorf("%+v, and with the model %+v", r, want)

@@ -89,7 +89,9 @@ type hub struct {
 }
 
 // Strict returns the world once a daemon leads and all is steady. A block has so many values.
-func Strict(batch uint64, mutant string) World { return steady(sequence(batch), mutant) }
+func Strict(batch uint64) func(mutant string) World {
+	return func(mutant string) World { return steady(sequence(batch), mutant) }
+}
 
 func sequence(batch uint64) *hub {
 	d := counter.Definition{Name: sequenceName, Start: 1, Step: 3, Offset: 1, Max: counter.MaxValue, Strict: true,
@@ -133,7 +135,7 @@ func steady(h *hub, mutant string) World {
 	return &since{w, w.Now()}
 }
 
-// How long a schedule is, and within which time of it faults begin mostly, ms.
+// How long a schedule is, as in testdata/worlds.txt, and within which time of it faults begin mostly, ms.
 const strictTime, strictFaults = 12_000, 2_600
 
 // clock is what a daemon's clock says.

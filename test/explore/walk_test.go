@@ -1,6 +1,7 @@
 package explore
 
 import (
+	_ "embed"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -22,22 +23,12 @@ type stroll struct {
 	but   []Kind
 }
 
-var strolls = []stroll{
-	// Without a file the clock is all that there is. Where pages do not survive, nothing tells that a record is a copy.
-	{"files", 30_000, 70_000, []Kind{Jump, Backup}},
-	{"files", 30_000, 70_000, []Kind{Delete, Backup}},
-	{"files", 30_000, 70_000, []Kind{Jump, Lose, Copied}},
-	{"leases", 60_000, 0, nil},
-	{"strict", 36_000, 20_000, nil},
-	{"strict, long blocks", 36_000, 20_000, nil},
-	{"strict, two groups", 36_000, 20_000, nil},
-	{"timestamps", 36_000, 20_000, nil},
-	{"redis", 60_000, 0, nil},
-	{"redis, with a replica", 60_000, 0, nil},
-	{"lines, a fail-over", 40_000, 0, nil},
-	{"lines, two masters", 40_000, 0, nil},
-	{"lines, a restart", 40_000, 0, nil},
-}
+//go:embed testdata/walks.txt
+var walks string
+
+var strolls = read(walks, func(s *stroll) map[string]any {
+	return map[string]any{"name": &s.world, "time": &s.time, "calm": &s.calm, "but": &s.but}
+})
 
 // walk carries out choices at random, some time of the default, and says whether daemons served within the last
 // seconds. One seed gives one schedule.

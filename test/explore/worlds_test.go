@@ -2,14 +2,13 @@ package explore
 
 import (
 	"cmp"
+	_ "embed"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
 
 // A setting is a world, and the bounds within which it is explored.
@@ -25,87 +24,23 @@ type setting struct {
 	short int64  // and schedules of this length, ms; 0 = time. All mutants are found there
 }
 
-var explored = []setting{
-	{
-		name: "files", start: func(m string) World { return Files(sim.Mutant(m), false) }, time: 9000,
-		early: 5000,
-		once:  Bound{Faults: 1, Preemptions: 1},
-		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
-		long: Bound{Faults: 2, Preemptions: 1,
-			Kinds: []Kind{Kill, Power, Fails, StopSend, Delete, Lose, Copied, Overwrite, Backup}},
-	},
-	{ // with several worker ids, this is what one of them sees
-		name: "files, a shared mark", start: func(m string) World { return Files(sim.Mutant(m), true) }, time: 9000,
-		early: 5000,
-		once:  Bound{Faults: 1, Preemptions: 1},
-		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
-		long: Bound{Faults: 2, Preemptions: 1,
-			Kinds: []Kind{Kill, Power, Fails, StopSend, Delete, Lose, Copied, Overwrite, Backup}},
-	},
-	{
-		name: "leases", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
-		short: 14_000,
-		once:  Bound{Faults: 1, Preemptions: 1},
-		twice: Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}, Last: []Kind{Kill}},
-		long:  Bound{Faults: 2},
-	},
-	{ // windows that a raise does not know of
-		name: "leases, clocks apart", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 17_000,
-		stage: "0:16.1.0.1.0.1 2:16.1.0.0.0.0",
-		long:  Bound{Faults: 2, Begin: 5000, Kinds: []Kind{Backup, StopSend}, Last: []Kind{StopSend}},
-	},
-	{ // a backup is at hand, and an operator has freed a worker id since
-		name: "leases, a freed worker id", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 11_000,
-		stage: "0:11.1.0.0.0.0 3:15.1.0.0.0.2",
-		long:  Bound{Faults: 2, Begin: 4500, Kinds: []Kind{Kill}},
-	},
-	{ // it can be restored at any time from a watch later on
-		name: "leases, a backup at hand", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: 18_000,
-		stage: "0:11.1.0.0.0.0", long: Bound{Faults: 1},
-	},
-	{ // of an acquisition, and the daemon is stopped until another one has the worker id
-		name: "leases, a lost answer", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
-		stage: "0:15.1.0.0.0.2 16:5.1.0.1.1.0 24:7.1.0.1.0.1",
-		once:  Bound{Faults: 1, Kinds: []Kind{Backup}}, long: Bound{Faults: 1, Preemptions: 1},
-	},
-	{
-		name: "strict", start: func(m string) World { return Strict(few, m) }, time: strictTime,
-		once:  Bound{Faults: 1, Preemptions: 1, Begin: strictFaults},
-		twice: Bound{Faults: 2, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote}},
-		long:  Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote, Cut}},
-	},
-	{
-		name: "strict, long blocks", start: func(m string) World { return Strict(many, m) }, time: strictTime,
-		long: Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, LateAnswer, Cut}},
-	},
-	{name: "strict, two groups", start: Watched, time: strictTime}, // only walks go there
-	{
-		name: "timestamps", start: Timestamps, time: strictTime,
-		early: strictFaults / 2,
-		once:  Bound{Faults: 1, Preemptions: 1, Begin: strictFaults},
-		twice: Bound{Faults: 2, Begin: strictFaults, Kinds: []Kind{Jump, Demote, Kill}},
-		long:  Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote, Jump}},
-	},
-	{
-		name: "redis", start: func(m string) World { return Redis(false, m) }, time: redisTime,
-		once: Bound{Faults: 1, Preemptions: 1}, long: losses,
-	},
-	{
-		name: "redis, with a replica", start: func(m string) World { return Redis(true, m) }, time: redisTime,
-		once: Bound{Faults: 1, Preemptions: 1, Begin: 6000}, long: losses,
-	},
-	{
-		name: "lines, a fail-over", start: func(m string) World { return Lines(FailOver, m) }, time: lineTime,
-		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
-	},
-	{
-		name: "lines, two masters", start: func(m string) World { return Lines(TwoMasters, m) }, time: lineTime,
-		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
-	},
-	{
-		name: "lines, a restart", start: func(m string) World { return Lines(Restart, m) }, time: lineTime,
-		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
-	},
+//go:embed testdata/worlds.txt
+var worlds string
+
+var explored = read(worlds, func(s *setting) map[string]any {
+	s.start = starts[s.name]
+	return map[string]any{"name": &s.name, "stage": &s.stage, "time": &s.time, "early": &s.early, "short": &s.short,
+		"once": &s.once, "twice": &s.twice, "long": &s.long}
+})
+
+var starts = map[string]func(mutant string) World{
+	"files": Files(false), "files, a shared mark": Files(true),
+	"leases": Leases, "leases, clocks apart": Leases, "leases, a freed worker id": Leases,
+	"leases, a backup at hand": Leases, "leases, a lost answer": Leases,
+	"strict": Strict(few), "strict, long blocks": Strict(many), "strict, two groups": Watched,
+	"timestamps": Timestamps,
+	"redis":      Redis(false), "redis, with a replica": Redis(true),
+	"lines, a fail-over": Lines(FailOver), "lines, two masters": Lines(TwoMasters), "lines, a restart": Lines(Restart),
 }
 
 // settingOf returns the setting of a name.
@@ -178,6 +113,14 @@ type mutant struct {
 	bound       Bound
 	schedule    string // the shortest that is known
 }
+
+//go:embed testdata/mutants.txt
+var listed string
+
+// Mutants without a bound are what random walks find.
+var mutants = read(listed, func(m *mutant) map[string]any {
+	return map[string]any{"name": &m.name, "world": &m.world, "bound": &m.bound, "schedule": &m.schedule}
+})
 
 // Each mutant is found by its schedule, which does no harm without it. With KATSUBUSHI_SOAK=1 they are searched for.
 func TestMutants(t *testing.T) {
