@@ -1,6 +1,8 @@
 package generator
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -8,6 +10,8 @@ import (
 
 	"github.com/bwmarrin/snowflake"
 	"github.com/sony/sonyflake/v2"
+
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // kayacDump is how kayac/go-katsubushi takes an id apart, written from its documentation: 41 bits
@@ -24,40 +28,47 @@ func front() Layout {
 	return l
 }
 
-func TestGoldenIDs(t *testing.T) {
-	for _, c := range []struct {
-		what   string
-		layout Layout
-		id     uint64
-		parts  Parts
-	}{
-		{"katsubushi, the first id", Katsubushi(), 0, Parts{Time: time.UnixMilli(1420070400000)}},
-		{"katsubushi, 1 ms of worker 1", Katsubushi(), 1<<22 | 1<<12, Parts{Time: time.UnixMilli(1420070400001), Worker: 1}},
-		{"katsubushi, a full one", Katsubushi(), math.MaxInt64,
-			Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 1023, Sequence: 4095}},
-		// The tweet that en.wikipedia.org/wiki/Snowflake_ID explains.
-		{"twitter, @Wikipedia in June 2022", Twitter(), 1541815603606036480,
-			Parts{Time: time.Date(2022, 6, 28, 16, 7, 40, 105e6, time.UTC), Worker: 378}},
-		// "Sharding & IDs at Instagram" (2012): 1,387,263,000 ms after the epoch, user 31341 of
-		// 2000 shards, the table's 5001st row.
-		{"instagram, the article's example", Instagram(), 1387263000<<23 | 1341<<10 | 905,
-			Parts{Time: time.UnixMilli(1314220021721 + 1387263000), Worker: 31341 % 2000, Sequence: 5001 % 1024}},
-		{"instagram, the sign bit", Instagram(), 1 << 63, Parts{Time: time.UnixMilli(1314220021721 + 1<<40)}},
-		{"worker id in front, the last one", front(), 5<<53 | 1<<12 | 7,
-			Parts{Time: time.UnixMilli(1420070400001), Worker: 5, Sequence: 7}},
-		{"js53, the largest safe integer", JS53(), 1<<53 - 1,
-			Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 31, Sequence: 127}},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			c.parts.Time = c.parts.Time.UTC()
-			if got := c.layout.Decompose(c.id); got != c.parts {
-				t.Errorf("Decompose(%d) = %v, want %v", c.id, got, c.parts)
-			}
-			if got, err := c.layout.Compose(c.parts); got != c.id || err != nil {
-				t.Errorf("Compose = %d, %v, want %d", got, err, c.id)
-			}
-		})
+// layoutOf is the layout that a name or JSON means.
+func layoutOf(text string) (l Layout, err error) {
+	if text == "front" {
+		return front(), nil
+	} else if text[0] != '{' {
+		return LayoutByName(text)
 	}
+	return l, json.Unmarshal([]byte(text), &l)
+}
+
+// TestLayouts: how ids are taken apart and put together, and what is refused.
+func TestLayouts(t *testing.T) {
+	check := func(text string) error {
+		l, err := layoutOf(text)
+		if err != nil {
+			return err
+		}
+		if _, cannot := NewSnowflake(Options{Layout: l}); cannot == nil {
+			t.Errorf("%+v made a generator", l)
+		}
+		return l.Check()
+	}
+	apart := func(text string, id uint64) (string, error) {
+		l, err := layoutOf(text)
+		p := l.Decompose(id)
+		if back, err := l.Compose(p); back != id || err != nil {
+			t.Errorf("%d came apart as %v and together as %d, %v", id, p, back, err)
+		}
+		return fmt.Sprintf("%s, worker %d, sequence %d", p.Time.Format(time.RFC3339Nano), p.Worker, p.Sequence), err
+	}
+	calls := steps.Calls{"apart": apart, "check": check,
+		"compose": func(ms int64, worker, sequence uint64) (uint64, error) {
+			return Katsubushi().Compose(Parts{Time: time.UnixMilli(ms), Worker: worker, Sequence: sequence})
+		},
+		"time": func(ms int64) error { return Katsubushi().CheckTime(ms) },
+		"fingerprint": func(text string) (string, error) {
+			l, err := layoutOf(text)
+			return l.Fingerprint() + " of " + l.String(), err
+		},
+	}
+	steps.Run(t, "testdata/layouts.txt", func(*testing.T) steps.Calls { return calls })
 }
 
 func TestGeneratedIDsDecodeAsKayacDumps(t *testing.T) {
@@ -139,89 +150,6 @@ func TestLayoutsByName(t *testing.T) {
 	}
 	if _, err := LayoutByName("ulid"); err == nil || !strings.Contains(err.Error(), "sonyflake") {
 		t.Errorf("an unknown name should list the known ones: %v", err)
-	}
-}
-
-func TestFingerprint(t *testing.T) {
-	if got, want := Sonyflake().Fingerprint(),
-		"epoch=1409529600000;unit=10ms;bits=39/16/8;order=time,sequence,worker"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	renamed := Katsubushi()
-	renamed.Name = ""
-	if renamed.Fingerprint() != Katsubushi().Fingerprint() || renamed.String() != renamed.Fingerprint() {
-		t.Error("the name is no part of the fingerprint, and an unnamed layout is called by it")
-	}
-	for what, change := range map[string]func(*Layout){
-		"epoch":    func(l *Layout) { l.Epoch++ },
-		"unit":     func(l *Layout) { l.Unit++ },
-		"time":     func(l *Layout) { l.TimeBits-- },
-		"worker":   func(l *Layout) { l.WorkerBits-- },
-		"sequence": func(l *Layout) { l.SequenceBits-- },
-		"low":      func(l *Layout) { l.WorkerLow = true },
-		"high":     func(l *Layout) { l.WorkerHigh = true },
-	} {
-		l := Katsubushi()
-		change(&l)
-		if l.Fingerprint() == Katsubushi().Fingerprint() {
-			t.Errorf("%s is missing", what)
-		}
-	}
-}
-
-func TestCheckRefuses(t *testing.T) {
-	for _, l := range []Layout{
-		{},
-		{Unit: 0, TimeBits: 41, WorkerBits: 10, SequenceBits: 12},
-		{Unit: 60001, TimeBits: 41, WorkerBits: 10, SequenceBits: 12},
-		{Unit: 1, TimeBits: 0, WorkerBits: 10, SequenceBits: 12},
-		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 0},
-		{Unit: 1, TimeBits: 43, WorkerBits: 10, SequenceBits: 12},
-		{Unit: 1, TimeBits: 51, WorkerBits: 0, SequenceBits: 12},
-		{Unit: 1, TimeBits: 255, WorkerBits: 255, SequenceBits: 255},
-		{Unit: 60000, TimeBits: 50, WorkerBits: 2, SequenceBits: 12},
-		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Epoch: math.MinInt64},
-		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Epoch: math.MaxInt64},
-		{Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12, WorkerLow: true, WorkerHigh: true},
-	} {
-		if l.Check() == nil {
-			t.Errorf("%+v passed", l)
-		}
-		if _, err := NewSnowflake(Options{Layout: l}); err == nil {
-			t.Errorf("%+v made a generator", l)
-		}
-	}
-}
-
-func TestCheckTime(t *testing.T) {
-	l := Katsubushi()
-	for ms, want := range map[int64]string{
-		l.Epoch:     "",
-		l.End() - 1: "",
-		l.Epoch - 1: "generator: 2014-12-31T23:59:59Z is before the epoch of layout katsubushi, 2015-01-01T00:00:00Z",
-		l.End(): "generator: 2084-09-06T15:47:35Z is past the time field of layout katsubushi, which ends at " +
-			"2084-09-06T15:47:35Z",
-		math.MinInt64: "before the epoch",
-		math.MaxInt64: "past the time field",
-	} {
-		err := l.CheckTime(ms)
-		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("CheckTime(%d) = %v, want %q", ms, err, want)
-		}
-	}
-}
-
-func TestComposeRefuses(t *testing.T) {
-	l := Katsubushi()
-	for _, p := range []Parts{
-		{Time: time.UnixMilli(l.Epoch - 1)},
-		{Time: time.UnixMilli(l.End())},
-		{Time: time.UnixMilli(l.Epoch), Worker: 1024},
-		{Time: time.UnixMilli(l.Epoch), Sequence: 4096},
-	} {
-		if id, err := l.Compose(p); err == nil {
-			t.Errorf("%v composed to %d", p, id)
-		}
 	}
 }
 
