@@ -67,6 +67,7 @@ type Machine struct {
 	held    uint64    // values at hand just after the newest block was added
 	at      time.Time // when that was
 	rate    float64   // values a second, of the newest block but one
+	used    float64   // values that were used, until at, each counted less the longer that is ago: see DaysLeft
 	floor   uint64
 	warned  int  // how many of warnAt were reached
 	failed  int  // reservations in a row
@@ -208,6 +209,9 @@ func (m *Machine) add(now time.Time, b Block) error {
 	}
 	m.failed, m.retry, m.dry = 0, time.Time{}, false
 	m.to.Refuse(nil)
+	if !d.Timed() {
+		m.used = m.used*fading(now.Sub(m.at)) + float64(m.held-min(left, m.held))
+	}
 	m.size, m.block, m.at = m.asked, (b.Hi-b.Lo)/d.Step+1, now
 	m.held = left + m.block
 	m.warn()
@@ -226,7 +230,7 @@ func (m *Machine) warn() {
 	}
 	m.warned = reached
 	args := []any{"sequence", m.def.Name, "last", m.def.Last(), "left", left}
-	if days := m.DaysLeft(); !math.IsInf(days, 1) {
+	if days := m.DaysLeft(m.at); !math.IsInf(days, 1) {
 		args = append(args, "days_left", math.Floor(days*10)/10)
 	}
 	m.log.Warn(fmt.Sprintf("%d%% of a sequence's values are granted; it ends for good", warnAt[reached-1]), args...)
@@ -280,15 +284,21 @@ func (m *Machine) Block() uint64 { return m.block }
 // have some of them.
 func (m *Machine) Remaining() uint64 { return m.def.Count(m.next) }
 
-// DaysLeft returns how long the remaining values last at the present rate; +Inf if there are some, and that is not
-// known.
-func (m *Machine) DaysLeft() float64 {
-	switch left := m.Remaining(); {
+// memory is over how long the present rate is taken: what a burst used must not look as if it went on.
+const memory = time.Hour
+
+// fading returns for how much something counts after a time.
+func fading(d time.Duration) float64 { return math.Exp(-d.Seconds() / memory.Seconds()) }
+
+// DaysLeft returns how long the remaining values last at the rate of about the last hour; +Inf if there are some, and
+// none was used of late.
+func (m *Machine) DaysLeft(now time.Time) float64 {
+	left, rate := m.Remaining(), m.used*fading(now.Sub(m.at))/memory.Seconds()
+	switch {
 	case left == 0:
 		return 0
-	case m.rate == 0:
+	case rate == 0:
 		return math.Inf(1)
-	default:
-		return float64(left) / m.rate / (24 * time.Hour).Seconds()
 	}
+	return float64(left) / rate / (24 * time.Hour).Seconds()
 }

@@ -145,7 +145,7 @@ func (b *bench) calls() script.Calls {
 		"restart": func() {
 			b.Machine = counter.NewMachine(b.r, b, 0, slog.New(slog.NewTextHandler(&b.log, nil)))
 		},
-		"lasts": func() string { return fmt.Sprint(b.DaysLeft()) },
+		"lasts": func() string { return fmt.Sprint(b.DaysLeft(b.now)) },
 		// late TEXT: why the issuer does not take a block; knows-time true; seals NEXT REST
 		"late":       func(text ...string) { b.late = errors.New(strings.Join(text, " ")) },
 		"knows-time": func(knows bool) { b.knows, b.late = knows, nil },

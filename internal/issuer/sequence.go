@@ -346,7 +346,7 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 			"Values not yet granted to any daemon, where this one knows.", "")
 		gauge("days_left", "", c.DaysLeft, "", "")
 		gauge("", "generator_time_left_seconds", c.DaysLeft*(24*time.Hour).Seconds(),
-			"Time until the sequence ends at its present rate, at most a million days.",
+			"Time until the sequence ends at the rate of the last hour, at most a million days.",
 			"less than a month: the `max` of the sequence is near")
 	}
 	gauge("block", "generator_block", int64(block), "Values in the newest block.", "")
