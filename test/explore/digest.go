@@ -15,7 +15,7 @@ type digest struct {
 	h     uint64
 	now   int64
 	boot  int64
-	names []string
+	seen  []string                     // names
 	about func(d *digest, name string) // nil, or what there is to say of a name at its first appearance
 }
 
@@ -37,8 +37,20 @@ func flags(all ...bool) (bits int64) {
 // Number implements cas.Visitor.
 func (d *digest) Number(n int64) { d.add(uint64(n)) }
 
+func (d *digest) numbers(all ...int64) {
+	for _, n := range all {
+		d.Number(n)
+	}
+}
+
 // Time implements cas.Visitor.
 func (d *digest) Time(ms int64) { d.add(uint64(max(ms-d.now, -old))) }
+
+func (d *digest) times(all ...int64) {
+	for _, ms := range all {
+		d.Time(ms)
+	}
+}
 
 // Boot implements cas.Visitor.
 func (d *digest) Boot(t time.Duration) { d.add(uint64(max(t.Milliseconds()-d.boot, -old)) ^ 1<<62) }
@@ -49,16 +61,22 @@ func (d *digest) Name(name string) {
 		d.add(1 << 61)
 		return
 	}
-	for i, n := range d.names {
+	for i, n := range d.seen {
 		if n == name {
 			d.add(uint64(i) | 1<<60)
 			return
 		}
 	}
-	d.add(uint64(len(d.names)) | 1<<60)
-	d.names = append(d.names, name)
+	d.add(uint64(len(d.seen)) | 1<<60)
+	d.seen = append(d.seen, name)
 	if d.about != nil {
 		d.about(d, name)
+	}
+}
+
+func (d *digest) names(all ...string) {
+	for _, name := range all {
+		d.Name(name)
 	}
 }
 

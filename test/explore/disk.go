@@ -125,10 +125,14 @@ func (s *slot) visit(d *digest) {
 		return
 	}
 	d.Time(s.mark)
-	d.Number(s.numbers[0])
-	d.Number(s.numbers[1])
-	for _, name := range s.origin {
-		d.Name(name)
+	d.numbers(s.numbers[0], s.numbers[1])
+	d.names(s.origin...)
+}
+
+func (d *digest) copies(all ...[2]*slot) {
+	for _, pair := range all {
+		pair[0].visit(d)
+		pair[1].visit(d)
 	}
 }
 
@@ -154,12 +158,7 @@ func (k *disk) visit(d *digest) {
 				d.Number(min(max(pair[0].generation-pair[1].generation, -1), 1))
 			}
 		}
-		if n.cached == n.durable {
-			d.Number(-3)
-		}
-		if n.lost != [2]bool{} {
-			d.Number(-4)
-		}
+		d.Number(flags(n.cached == n.durable, n.lost != [2]bool{}))
 	}
 	for _, f := range k.opened {
 		d.Number(int64(f.daemon)<<8 | int64(f.inode))

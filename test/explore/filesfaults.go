@@ -82,11 +82,7 @@ func (w *files) overwrite() {
 // kill ends a process: the kernel closes its files, and its pages stay.
 func (w *files) kill(i int, pause int64) {
 	w.use()
-	for n := range w.windows {
-		if w.windows[n].daemon == i {
-			w.windows[n].daemon = -1
-		}
-	}
+	end(w.windows, i)
 	for n := range w.pages {
 		if w.pages[n].daemon == i {
 			w.pages[n].daemon = -1

@@ -19,7 +19,7 @@ func (w *files) serves() bool {
 
 // Digest implements World.
 func (w *files) Digest() uint64 {
-	v := fileDigest{digest{now: began + w.now, boot: w.now - w.booted, names: make([]string, 0, 32)}, w}
+	v := fileDigest{digest{now: began + w.now, boot: w.now - w.booted, seen: make([]string, 0, 32)}, w}
 	d := &v.digest
 	d.Number(w.wall)
 	d.Name(bootNames[w.boots])
@@ -31,15 +31,9 @@ func (w *files) Digest() uint64 {
 	}
 	visitWindows(w.windows, d)
 	if w.kept != nil {
-		w.kept.copies[0].visit(d)
-		w.kept.copies[1].visit(d)
-		for _, s := range w.kept.shared {
-			s[0].visit(d)
-			s[1].visit(d)
-		}
-		if w.kept.moved {
-			d.Number(-10)
-		}
+		d.copies(w.kept.copies)
+		d.copies(w.kept.shared[:]...)
+		d.Number(flags(w.kept.moved))
 	}
 	for _, p := range w.daemons {
 		p.visit(&v)
@@ -51,14 +45,9 @@ func (x *page) visit(d *digest) {
 	if x.gone && x.daemon < 0 {
 		return
 	}
-	d.Name(x.id)
-	d.Name(x.nonce)
-	d.Time(fileLayout.Issued(x.word))
-	d.Time(x.issued)
-	d.Number(int64(x.daemon))
-	if x.gone || x.changed {
-		d.Number(-5)
-	}
+	d.names(x.id, x.nonce)
+	d.times(fileLayout.Issued(x.word), x.issued)
+	d.numbers(int64(x.daemon), flags(x.gone || x.changed))
 }
 
 func (p *process) visit(v *fileDigest) {
@@ -67,11 +56,8 @@ func (p *process) visit(v *fileDigest) {
 	if p.store == nil && p.during == nil {
 		return
 	}
-	d.Number(p.due - now)
-	d.Number(p.stop - now)
-	d.Number(p.clock)
-	d.Time(p.grant.Lo)
-	d.Time(p.grant.Hi)
+	d.numbers(p.due-now, p.stop-now, p.clock)
+	d.times(p.grant.Lo, p.grant.Hi)
 	if p.store != nil {
 		p.store.Visit(v)
 	}
@@ -89,19 +75,11 @@ func (p *process) visit(v *fileDigest) {
 
 func (a *answered) visit(v *fileDigest) {
 	d := &v.digest
-	switch {
-	case a.err != nil:
-		d.Number(-6)
-	case a.yes:
-		d.Number(-7)
-	}
-	if a.fd != 0 {
+	if d.Number(flags(a.err != nil, a.yes)); a.fd != 0 {
 		v.File(handle{nil, a.fd})
 	}
-	a.slots[0].visit(d)
-	a.slots[1].visit(d)
-	d.Name(a.page.id)
-	d.Name(a.text)
+	d.copies(a.slots)
+	d.names(a.page.id, a.text)
 	if a.now != 0 {
 		d.Time(a.now)
 	}

@@ -330,7 +330,7 @@ func (w *leases) use() {
 
 // Digest implements World.
 func (w *leases) Digest() uint64 {
-	d := digest{now: began + w.now, boot: w.now, names: make([]string, 0, 32)}
+	d := digest{now: began + w.now, boot: w.now, seen: make([]string, 0, 32)}
 	d.about = func(d *digest, name string) {
 		a, b, c := w.daemons[0].session, w.daemons[1].session, w.daemons[2].session
 		d.Number(flags(a.Mine(name), b.Mine(name), c.Mine(name), w.server.Alive(name)))
@@ -351,25 +351,13 @@ func (w *leases) Digest() uint64 {
 }
 
 func (x *daemon) visit(d *digest, now int64) {
-	d.Number(int64(x.life))
 	x.session.Visit(d)
-	d.Name(x.client.Conn)
-	d.Name(x.client.Session)
-	d.Name(x.firstConn)
-	d.Number(int64(x.grant.Worker))
-	d.Time(x.grant.Lo)
-	d.Time(x.grant.Hi)
-	d.Number(x.due - now)
-	d.Number(x.up - now)
-	d.Number(x.offset)
-	if x.stopped {
-		d.Number(-1)
-	}
-	d.Number(max(x.sheltered-now, 0))
+	d.names(x.client.Conn, x.client.Session, x.firstConn)
+	d.times(x.grant.Lo, x.grant.Hi)
+	d.numbers(int64(x.life), int64(x.grant.Worker), x.due-now, x.up-now, x.offset, flags(x.stopped),
+		max(x.sheltered-now, 0))
 	if u := x.during; u != nil {
-		d.Number(u.until - now)
-		d.Number(u.started - now)
-		d.Number(u.offset)
+		d.numbers(u.until-now, u.started-now, u.offset)
 		for _, a := range u.answers {
 			a.visit(d, now)
 		}
@@ -377,10 +365,8 @@ func (x *daemon) visit(d *digest, now int64) {
 }
 
 func (a answer) visit(d *digest, now int64) {
-	d.Number(a.at - now)
-	d.Number(a.offset)
-	d.Name(a.conn)
-	d.Name(a.commit.Session)
+	d.numbers(a.at-now, a.offset)
+	d.names(a.conn, a.commit.Session)
 	switch {
 	case errors.Is(a.err, cas.ErrConnection):
 		d.Number(1)

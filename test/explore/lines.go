@@ -330,28 +330,22 @@ func (w *lines) Now() int64 { return w.now }
 
 // Digest implements World.
 func (w *lines) Digest() uint64 {
-	d := digest{names: make([]string, 0, 16)}
-	d.Number(w.now)
-	d.Number(int64(w.master))
+	d := digest{seen: make([]string, 0, 16)}
+	d.numbers(w.now, int64(w.master))
 	for i := range w.servers {
 		s := &w.servers[i]
-		d.Number(s.ahead)
 		d.Name(s.history)
-		d.Number(flags(s.behind, s.follows, s.serves, s.disk == s.record))
+		d.numbers(s.ahead, flags(s.behind, s.follows, s.serves, s.disk == s.record))
 		visitLine(s.record, &d)
 		visitLine(s.disk, &d)
 	}
-	d.add(w.floor)
-	if w.defined {
-		d.Number(-1)
-	}
+	d.numbers(int64(w.floor), flags(w.defined))
 	for _, b := range w.granted {
 		d.add(b.Lo)
 		d.add(b.Hi)
 	}
 	if b := w.back; b != nil {
-		d.Number(int64(b.server))
-		d.Number(int64(b.step - w.steps))
+		d.numbers(int64(b.server), int64(b.step-w.steps))
 		d.add(b.block.Lo)
 		d.Name(b.block.Token)
 	}
@@ -363,16 +357,8 @@ func visitLine(r *rate.Record, d *digest) {
 		d.Number(-2)
 		return
 	}
-	d.add(r.Next)
-	d.add(r.Floor)
-	d.add(r.Base)
-	d.Name(r.Token)
-	d.Name(r.History)
-	d.Number(r.Created)
-	d.Number(r.Seen)
-	if r.Safe {
-		d.Number(-3)
-	}
+	d.names(r.Token, r.History)
+	d.numbers(int64(r.Next), int64(r.Floor), int64(r.Base), r.Created, r.Seen, flags(r.Safe))
 }
 
 // Say implements World.

@@ -18,7 +18,7 @@ func (w *redis) use() {
 
 // Digest implements World.
 func (w *redis) Digest() uint64 {
-	d := digest{now: began + w.now, boot: w.now, names: make([]string, 0, 32)}
+	d := digest{now: began + w.now, boot: w.now, seen: make([]string, 0, 32)}
 	d.Number(int64(w.master))
 	for i := range w.servers {
 		w.servers[i].visit(&d)
@@ -32,39 +32,20 @@ func (w *redis) Digest() uint64 {
 }
 
 func (s *redisServer) visit(d *digest) {
-	d.Name(s.Run)
-	d.Name(s.Replid)
-	d.Number(s.skew)
-	m := s.Keys.Meta
-	d.Number(flags(s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(m.Incarnation, s.Run+":"),
+	m, r := s.Keys.Meta, s.Keys.HighWater[1]
+	d.names(s.Run, s.Replid, m.Incarnation, s.Keys.Clients[1], r.RequestID)
+	d.times(m.Seen, m.Floor, m.Jump, millis(s.Keys.IDs[1]), r.HighWater, r.Lo)
+	d.numbers(s.skew, flags(s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(m.Incarnation, s.Run+":"),
 		strings.HasPrefix(m.Incarnation, s.Run+":"+s.Replid+":"), len(s.Keys.IDs) > 0))
-	d.Name(m.Incarnation)
-	for _, t := range []int64{m.Seen, m.Floor, m.Jump, millis(s.Keys.IDs[1])} {
-		d.Time(t)
-	}
-	d.Name(s.Keys.Clients[1])
-	r, there := s.Keys.HighWater[1]
-	if there {
-		d.Time(r.HighWater)
-		d.Name(r.RequestID)
-		d.Time(r.Lo)
-	}
 }
 
 func millis(s float64) int64 { return time.Duration(s * float64(time.Second)).Milliseconds() }
 
 func (x *redisDaemon) visit(d *digest, now int64) {
-	d.Name(x.owner)
-	for _, name := range x.known {
-		d.Name(name)
-	}
-	d.Number(int64(x.server))
-	d.Name(x.grant.Owner)
-	d.Time(x.grant.Lo)
-	d.Time(x.grant.Hi)
-	d.Number(x.due - now)
-	d.Number(x.offset)
-	d.Number(flags(x.stopped, x.published))
+	d.names(x.owner, x.grant.Owner)
+	d.names(x.known...)
+	d.times(x.grant.Lo, x.grant.Hi)
+	d.numbers(int64(x.server), x.due-now, x.offset, flags(x.stopped, x.published))
 	x.call.visit(d, now)
 }
 
@@ -72,41 +53,25 @@ func (c *redisCall) visit(d *digest, now int64) {
 	if c == nil {
 		return
 	}
-	d.Number(c.at - now)
-	d.Number(int64(c.server))
+	d.numbers(c.at-now, int64(c.server))
 	switch {
 	case c.acquire != nil:
-		d.Time(c.acquire.Now)
-		d.Name(c.acquire.RequestID)
-		d.Name(c.acquire.Owner)
-		for _, k := range c.acquire.Known {
-			d.Name(k)
-		}
-		d.Time(c.acquired.Lo)
-		d.Time(c.acquired.Hi)
-		d.Name(c.acquired.Incarnation)
+		d.names(c.acquire.RequestID, c.acquire.Owner, c.acquired.Incarnation)
+		d.names(c.acquire.Known...)
+		d.times(c.acquire.Now, c.acquired.Lo, c.acquired.Hi)
 	case c.extend != nil:
 		l := c.extend.Lanes[0]
-		d.Time(c.extend.Now)
-		d.Name(c.extend.RequestID)
-		d.Name(l.Incarnation)
-		d.Time(l.Grant.Lo)
-		d.Time(l.Grant.Hi)
-		for _, k := range l.Known {
-			d.Name(k)
-		}
-		d.Name(c.extended.Incarnation)
+		d.names(c.extend.RequestID, l.Incarnation, c.extended.Incarnation)
+		d.names(l.Known...)
+		d.times(c.extend.Now, l.Grant.Lo, l.Grant.Hi)
 		for _, r := range c.extended.Results {
 			d.Time(r.Grant.Hi)
 			d.Text(text(r.Err))
 		}
 	default:
-		d.Time(c.release.Now)
 		d.Name(c.release.RequestID)
-		d.Time(c.release.Last)
-		for _, k := range c.release.Known {
-			d.Name(k)
-		}
+		d.times(c.release.Now, c.release.Last)
+		d.names(c.release.Known...)
 	}
 	d.Text(text(c.err))
 }

@@ -33,9 +33,9 @@ type msg struct {
 
 const (
 	toCommit = iota
+	toForward
 	toReserve
 	toReturn
-	toForward
 	toShow // no request: what the watch shows, of change
 )
 

@@ -95,22 +95,24 @@ func (m *member) due() int64 {
 		return m.born
 	}
 	at := m.wake
-	for _, p := range []pending{m.call, m.forward} {
-		if p.serial > 0 {
+	for _, p := range m.calls() {
+		if p != nil && p.serial > 0 {
 			at = min(at, p.until)
 		}
 	}
-	if l := m.line; l != nil {
-		for _, p := range []pending{l.call, l.returned} {
-			if p.serial > 0 {
-				at = min(at, p.until)
-			}
-		}
-		if l.retry > 0 {
-			at = min(at, l.retry)
-		}
+	if l := m.line; l != nil && l.retry > 0 {
+		at = min(at, l.retry)
 	}
 	return at
+}
+
+// calls are those that may be under way, by kind of message.
+func (m *member) calls() [toShow]*pending {
+	all := [toShow]*pending{toCommit: &m.call, toForward: &m.forward}
+	if l := m.line; l != nil {
+		all[toReserve], all[toReturn] = &l.call, &l.returned
+	}
+	return all
 }
 
 // run is a daemon's turn: it starts, or looks what is due.
@@ -126,22 +128,13 @@ func (w *strict) run(i int) {
 	}
 	m.began = 0
 	w.sample(m)
-	for _, p := range []*pending{&m.call, &m.forward} {
-		if x := *p; x.serial > 0 && x.until <= w.now {
-			w.gotBack(&msg{kind: map[*pending]int{&m.call: toCommit, &m.forward: toForward}[p], from: i, serial: x.serial,
-				life: m.life, n: x.n, err: errLate})
+	for kind, p := range m.calls() {
+		if p != nil && p.serial > 0 && p.until <= w.now {
+			w.gotBack(&msg{kind: kind, from: i, serial: p.serial, life: m.life, n: p.n, err: errLate})
 		}
 	}
-	if l := m.line; l != nil {
-		if x := l.call; x.serial > 0 && x.until <= w.now {
-			w.gotBack(&msg{kind: toReserve, from: i, serial: x.serial, life: m.life, err: errLate})
-		}
-		if x := l.returned; x.serial > 0 && x.until <= w.now {
-			w.gotBack(&msg{kind: toReturn, from: i, serial: x.serial, life: m.life, err: errLate})
-		}
-		if l.retry <= w.now {
-			l.retry = 0
-		}
+	if l := m.line; l != nil && l.retry <= w.now {
+		l.retry = 0
 	}
 	w.drive(m)
 	if m.m != nil {

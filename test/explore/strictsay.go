@@ -137,28 +137,30 @@ func (d *strictDigest) Offset(o int64) {
 	d.Number(o + d.w.clock(d.member, d.w.now) - birth - d.w.now)
 }
 
-func (d *strictDigest) block(b counter.Block) {
-	d.value(b.Lo)
-	d.value(b.Hi)
-	d.Name(b.Token)
+func (d *strictDigest) block(all ...counter.Block) {
+	for _, b := range all {
+		d.value(b.Lo)
+		d.value(b.Hi)
+		d.Name(b.Token)
+	}
 }
 
-func (d *strictDigest) until(t int64) {
-	if t == 0 {
-		d.add(1 << 54)
-		return
+func (d *strictDigest) until(all ...int64) {
+	for _, t := range all {
+		if t == 0 {
+			d.add(1 << 54)
+		} else {
+			d.Number(max(t-d.w.now, 0))
+		}
 	}
-	d.Number(max(t-d.w.now, 0))
 }
 
 // Digest implements World.
 func (w *strict) Digest() uint64 {
-	d := strictDigest{digest: digest{names: make([]string, 0, 32)}, w: w, revisions: make([]int64, 1, 32)}
-	d.Number(int64(w.turn % 6))
-	d.Number(w.asked - w.now)
+	d := strictDigest{digest: digest{seen: make([]string, 0, 32)}, w: w, revisions: make([]int64, 1, 32)}
+	d.numbers(int64(w.turn%6), w.asked-w.now)
 	l := w.board.Leaders[w.hub.group]
-	d.Name(l.ID)
-	d.Name(l.Heir)
+	d.names(l.ID, l.Heir)
 	d.Revision(l.Revision)
 	d.nodes(w.board.Nodes)
 	d.Name(w.record.Token)
@@ -195,9 +197,7 @@ func (w *strict) Digest() uint64 {
 
 func (m *member) visit(d *strictDigest) {
 	d.Name(m.name)
-	d.until(m.due())
-	d.until(m.frozen)
-	d.until(m.cut)
+	d.until(m.due(), m.frozen, m.cut)
 	d.Moment(m.began)
 	if m.m == nil {
 		return
@@ -218,21 +218,17 @@ func (m *member) visit(d *strictDigest) {
 			d.id(v)
 		}
 	}, d.id)
-	for _, p := range []pending{m.call, m.forward} {
-		d.pending(p)
-	}
+	d.pending(m.call, m.forward)
 	d.Number(m.late)
 	d.Moment(m.stall)
 	d.Moment(m.before)
-	d.block(m.tail)
-	d.block(m.newest)
+	d.block(m.tail, m.newest)
 	d.id(m.surplus)
 	d.Offset(m.offset)
 	d.until(m.sampled + sampleEvery)
 	if l := m.line; l != nil {
 		d.Revision(l.term.Fence)
-		d.pending(l.call)
-		d.pending(l.returned)
+		d.pending(l.call, l.returned)
 		d.until(l.retry)
 		d.block(l.granted)
 		d.Number(flags(l.ending, l.sealed))
@@ -264,14 +260,16 @@ func (d *strictDigest) values(all ...uint64) {
 	}
 }
 
-func (d *strictDigest) pending(p pending) {
-	if p.serial == 0 {
-		d.until(max(p.until-d.w.now, 0))
-		return
+func (d *strictDigest) pending(all ...pending) {
+	for _, p := range all {
+		if p.serial == 0 {
+			d.until(max(p.until-d.w.now, 0))
+			continue
+		}
+		d.until(p.until)
+		d.Number(int64(p.n))
+		d.Moment(p.sent)
 	}
-	d.until(p.until)
-	d.Number(int64(p.n))
-	d.Moment(p.sent)
 }
 
 func (d *strictDigest) msg(x *msg) {

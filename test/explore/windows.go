@@ -68,9 +68,7 @@ func (p *promise) apart(all []window) {
 func visitWindows(all []window, d *digest) {
 	for _, x := range all {
 		d.Number(int64(x.worker))
-		d.Time(x.lo)
-		d.Time(x.hi)
-		d.Time(x.used)
+		d.times(x.lo, x.hi, x.used)
 		d.Number(int64(x.daemon))
 	}
 }
