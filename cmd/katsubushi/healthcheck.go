@@ -78,7 +78,7 @@ func (p *parsed) ask(ready bool) error {
 			return err
 		}
 	}
-	return exchange("get healthcheck\r\n", "VALUE ")
+	return exchange("get id\r\n", "VALUE ")
 }
 
 // ownLogin returns a user and the password that the daemon's own file shows.

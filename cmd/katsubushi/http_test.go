@@ -72,7 +72,8 @@ func TestProcessHealthcheckWhereItListens(t *testing.T) {
 				ln.Close()
 			}
 			web := []string{"-http-port", freePort(t), "-http-bind", "127.0.0.1"}
-			p := start(t, slices.Concat([]string{"-worker-id", "1", "-loops", "1", "-max-connections", "1", "-bind", c.bind},
+			p := start(t, slices.Concat([]string{"-worker-id", "1", "-loops", "1", "-max-connections", "1", "-bind", c.bind,
+				"-unknown-keys", "refuse"},
 				web, c.args)...)
 			_, port, _ := net.SplitHostPort(p.Addr())
 			args := append([]string{"-bind", c.ask, "-port", port}, c.args...)

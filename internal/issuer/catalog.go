@@ -155,6 +155,9 @@ func (c *Catalog) RefuseUnknown(refuse bool, unsure error) {
 	c.publish(all, len(all))
 }
 
+// Unsure returns why the daemon does not know which keys are names, or nil.
+func (c *Catalog) Unsure() error { return c.names.Load().unsure }
+
 // publish makes a table of all names, of which the first known ones have their sources already, and
 // gives it to the loops. A table holds the sources of a name before any loop can find the name.
 func (c *Catalog) publish(all []*Name, known int) {

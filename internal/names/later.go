@@ -153,7 +153,7 @@ var errUnsure = errors.New("the counter store does not answer, and it may have a
 // this daemon does not know which names others have created: those must not stand for the default kind meanwhile. Nor
 // may they while the store refuses a sequence of this daemon, because it may have been wiped.
 func (n *Names) waitForCounters(why error) {
-	n.given.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it",
+	n.given.Log.Error("the counter store does not answer: sequences, and names that are not declared here, wait for it",
 		"error", why)
 	n.Catalog.RefuseUnknown(true, errUnsure)
 	learned := make(chan struct{})

@@ -206,6 +206,17 @@ func TestWhatWasNotReloaded(t *testing.T) {
 	}
 }
 
+// TestUndeclaredKeysAreRefused while the counter store has not said what it has, and the page says so.
+func TestUndeclaredKeysAreRefused(t *testing.T) {
+	o := watching(t, "", unchanged)
+	for _, why := range []error{errors.New("no answer"), nil} {
+		o.names.Catalog.RefuseUnknown(false, why)
+		if got := o.View().Unsure; (got == "no answer") != (why != nil) {
+			t.Errorf("%q, and not why: %v", got, why)
+		}
+	}
+}
+
 // TestPageNamesTheStore: its kind, what it says of itself, and what findings need.
 func TestPageNamesTheStore(t *testing.T) {
 	store := factual{func(emit func(figure.Figure)) workerid.Condition {

@@ -87,6 +87,9 @@ func (o *Observer) View() page.View {
 	v.Host, _ = os.Hostname()
 	v.Closed = o.front.Addresses() == nil
 	v.NotReloaded = o.notReloaded.list(o.front.Unread())
+	if why := o.names.Catalog.Unsure(); why != nil {
+		v.Unsure = why.Error()
+	}
 	showUnready(&v, o.Ready(), o.names.Catalog.Ready())
 	if o.front.Certified() {
 		_, v.Certificate = o.front.TLS.Valid()

@@ -38,6 +38,10 @@ func alarmFindings(s *situation, add func(Finding)) {
 }
 
 func reloads(s *situation, add func(Finding)) {
+	if s.Unsure != "" {
+		add(Finding{Level: Urgent, Entry: "Sequences", What: because("Keys that are not declared here get no ids", s.Unsure),
+			Means: "Their clients get this error.", Do: "Bring the counter store back. The daemon goes on by itself."})
+	}
 	for _, why := range s.NotReloaded {
 		add(Finding{Level: Soon, What: because("A reload failed", why), Means: "What was read before stays in force.",
 			Do: "Correct the file, then send SIGHUP, or, with systemd:", Command: "systemctl reload katsubushi"})

@@ -30,6 +30,7 @@ type View struct {
 
 	NotAnnounced string   // why the store refuses to announce this daemon; empty = it does not
 	NotReloaded  []string // what the last reload could not read, and why
+	Unsure       string   // why keys that are not declared get no ids; empty = they do
 
 	Lanes    []Lane
 	Store    Store
