@@ -5,19 +5,20 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -73,64 +74,39 @@ func patiently(t *testing.T, a *Asker, address string, encrypted bool) (Reply, e
 
 func asker() *Asker { return &Asker{Now: func() int64 { return now }} }
 
-func TestAnAnswerIsRead(t *testing.T) {
-	addr := listen(t, loopback(t), answer(
-		"STAT pid 7\r\nSTAT time 1795331817\r\nSTAT lane_0_worker_id 5\r\nSTAT lane_0_state serving\r\nSTAT lane_1_state "+
-			"acquiring\r\n"+
-			"STAT lane_2_worker_id 9\r\nSTAT lane_2_state draining\r\nSTAT lane_63_worker_id 1\r\nSTAT lane_x_worker_id "+
-			"3\r\nSTAT lane_64_worker_id 4\r\nEND\r\n",
-		"STAT lease_fingerprint a;b\r\nEND\r\n"))
-	r, err := patiently(t, asker(), addr, false)
-	if err != nil || r.Ahead != 6800*time.Millisecond || !slices.Equal(r.Workers, []uint64{5, 1}) ||
-		r.Fingerprint != "a;b" {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-// TestWhatAPeerSaysOfItself: each fact is read from its own statistic, and one that cannot be true, or be shown as it
-// is, counts as not said.
-func TestWhatAPeerSaysOfItself(t *testing.T) {
-	ask := func(general, settings string) Reply {
-		t.Helper()
-		addr := listen(t, loopback(t), answer("STAT time 1795331810\r\n"+general+"END\r\n", settings+"END\r\n"))
-		r, err := patiently(t, asker(), addr, false)
-		if err != nil {
-			t.Fatal(err)
+// TestAnswersAreRead: each fact is read from its own statistic, and one that cannot be true, or be shown as it is,
+// counts as not said. "general" and "settings" are what is answered to both questions, "raw" to the first.
+func TestAnswersAreRead(t *testing.T) {
+	stats := func(facts []string) (text string, err error) {
+		for _, fact := range facts {
+			fact, wrong := strconv.Unquote(`"` + fact + `"`)
+			text, err = text+"STAT "+fact+"\r\n", errors.Join(err, wrong)
 		}
-		return r
+		return text + "END\r\n", err
 	}
-	r := ask("STAT version 3.4.5\r\nSTAT ready 1\r\nSTAT uptime 71\r\nSTAT lane_0_window_left_ms 9000\r\n"+
-		"STAT lane_1_window_left_ms 8000\r\nSTAT leader_groups 3\r\n",
-		"STAT http_port 8081\r\nSTAT http_bind NULL\r\n")
-	if r.Version != "3.4.5" || r.Ready == nil || !*r.Ready || r.Up != 71*time.Second || r.Left == nil ||
-		*r.Left != 8*time.Second || r.Groups == nil || *r.Groups != 3 || r.HTTPPort != 8081 ||
-		r.HTTPBind != "NULL" {
-		t.Errorf("%+v", r)
-	}
-	if r := ask("STAT ready 0\r\nSTAT lane_0_window_left_ms -500\r\nSTAT leader_groups 0\r\n", ""); r.Ready == nil ||
-		*r.Ready || r.Left == nil || *r.Left != -500*time.Millisecond || r.Groups == nil || *r.Groups != 0 {
-		t.Errorf("of one in trouble: %+v", r)
-	}
-	long, none := strings.Repeat("9", 65), Reply{Ahead: ask("", "").Ahead}
-	for _, lie := range []string{"", "-1", long, "\x1b[31m", "3.4.5\u202e", "<b>", " ", "NaN"} {
+	script.Run(t, "testdata/answers.txt", func(t *testing.T, play func(script.Do)) {
 		general := ""
-		for _, name := range []string{"ready", "uptime", "lane_0_window_left_ms", "leader_groups"} {
-			general += "STAT " + name + " " + lie + "\r\n"
+		read := func(texts ...string) (string, error) {
+			r, err := patiently(t, asker(), listen(t, loopback(t), answer(texts...)), false)
+			fields, wrong := json.Marshal(r)
+			return string(fields), errors.Join(err, wrong)
 		}
-		settings := "STAT http_port " + lie + "\r\nSTAT http_bind " + lie + "\r\n"
-		r := ask(general+"STAT version "+lie+"\r\n", settings)
-		for _, s := range []string{r.Version, r.HTTPBind} {
-			if s != "" && (s != lie || len(s) > maxWord || strings.ContainsAny(s, "\x1b\u202e ")) {
-				t.Errorf("%q made %q", lie, s)
-			}
+		calls := script.Calls{
+			"general": func(facts ...string) (err error) {
+				general, err = stats(facts)
+				return err
+			},
+			"settings": func(facts ...string) (string, error) {
+				settings, err := stats(facts)
+				if err != nil {
+					return "", err
+				}
+				return read(general, settings)
+			},
+			"raw": func(line string) (string, error) { return read(line + "\r\n") },
 		}
-		if lie == "-1" {
-			r.Left = nil // a window can be over
-		}
-		if r.Version, r.HTTPBind = "", ""; !reflect.DeepEqual(r, none) {
-			t.Errorf("%q made %+v", lie, r)
-		}
-	}
+		play(func(words []string) string { return calls.Do(t, words) })
+	})
 }
 
 // TestTheClockIsComparedWithTheMiddleOfTheCall: an answer that takes long is not an early clock.
@@ -163,15 +139,6 @@ func TestHostilePeers(t *testing.T) {
 		serve func(*bufio.Reader, net.Conn)
 		want  error // nil = any, at the end of its time at the latest
 	}{
-		{"a clock that is no number", answer("STAT time NaN\r\nEND\r\n", "END\r\n"), errNoTime},
-		{"an infinite clock", answer("STAT time +Inf\r\nEND\r\n", "END\r\n"), errNoTime},
-		{"a negative clock", answer("STAT time -1\r\nEND\r\n", "END\r\n"), errNoTime},
-		{"a clock beyond all years", answer("STAT time 253402300800\r\nEND\r\n", "END\r\n"), errNoTime},
-		{"a clock of twenty digits", answer("STAT time 99999999999999999999\r\nEND\r\n", "END\r\n"), errNoTime},
-		{"no clock", answer("STAT pid 7\r\nEND\r\n", "END\r\n"), errNoTime},
-		{"HTTP", answer("HTTP/1.1 400 Bad Request\r\n\r\n"), errNotStats},
-		{"a full server", answer("ERROR Too many open connections\r\n"), errNotStats},
-		{"Redis", answer("-ERR unknown command\r\n"), errNotStats},
 		{"a line that is too long", answer("STAT x " + strings.Repeat("x", maxLine) + "\r\nEND\r\n"), errTooLong},
 		{"a line without an end", repeat(strings.Repeat("x", 100_000), 0), errTooLong},
 		{"lines without an end", repeat(strings.Repeat("STAT lane_0_x 7\r\n", 1000), 0), nil},
@@ -198,10 +165,6 @@ func TestHostilePeers(t *testing.T) {
 				t.Errorf("%+v was used", r)
 			}
 		})
-	}
-	far := listen(t, loopback(t), answer("STAT time 253402300799\r\nEND\r\n", "END\r\n"))
-	if r, err := patiently(t, asker(), far, false); err != nil || r.Ahead != century*time.Millisecond {
-		t.Errorf("of the year 9999: %+v, %v", r, err)
 	}
 }
 
