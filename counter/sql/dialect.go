@@ -65,6 +65,7 @@ const (
 	noLogin    = "the server refuses the user or the password: -counters-password-file names the file of the password"
 	noDatabase = "there is no such database, or the user may not use it"
 	noTLS      = "the server has no TLS: ?tls=false does without"
+	noSSL      = "the server has no TLS: ?sslmode=disable does without"
 	full       = "the server has no connection left"
 )
 

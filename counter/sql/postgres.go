@@ -107,8 +107,11 @@ func (c impatient) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// postgresCode returns the code of a server's error, or "".
+// postgresCode returns the code of a server's error, "TLS" if it has none, or "".
 func postgresCode(err error) string {
+	if errors.Is(err, pq.ErrSSLNotSupported) {
+		return "TLS"
+	}
 	if e, ok := errors.AsType[*pq.Error](err); ok {
 		return string(e.Code)
 	}
@@ -119,4 +122,5 @@ var postgresCodes = map[string]string{
 	again: "40001 23505 40P01", ends: "57P01 57P02 57P03 57014",
 	deadlock: "40P01", locked: "55P03", noTable: "42P01", otherTable: "42703 42804 22003 22001", noRight: "42501",
 	replica: "25006 55000", noLogin: "28P01 28000", noDatabase: "3D000", full: "53300",
+	noSSL: "TLS",
 }
