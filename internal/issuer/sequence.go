@@ -353,8 +353,8 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 	emit(figure.Figure{
 		Stat: "waits", Metric: "generator_waits_total", Value: t.waits.Load(), Count: true,
 		Help: "How often the values ran out before the next block came.",
-		Worry: "grows by more than five in ten minutes: its blocks come too slowly; the disk of the state " +
-			"directory stalls, or the counter store is slow",
+		Worry: "grows by more than five in ten minutes, and clients waited half a second: the disk of the state " +
+			"directory, or the counter store, is slow",
 	})
 	emit(figure.Figure{
 		Stat: "waited_ms", Metric: "generator_waited_seconds_total", Value: time.Duration(t.waited.Load()), Count: true,
