@@ -236,8 +236,11 @@ func (s *situation) notAnnounced() Finding {
 			}
 		}
 		f.Do = "Give the daemon's user these rights on each server, and in its users file. -announce off does without."
-		f.Command = strings.TrimSuffix(s.redis(), " ping") + " acl setuser USER " + quoted("~"+keys) +
-			" +set +getrange +zadd +zrem +zrange +zrangebyscore"
+		server, known := strings.CutSuffix(s.redis(), " ping")
+		if !known { // only Sentinels are
+			server = "redis-cli -h MASTER"
+		}
+		f.Command = server + " acl setuser USER " + quoted("~"+keys) + " +set +getrange +zadd +zrem +zrange +zrangebyscore"
 	}
 	return f
 }
