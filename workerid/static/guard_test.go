@@ -10,15 +10,33 @@ func TestGuard(t *testing.T) {
 		follow     bool
 	}
 	for name, looks := range map[string][]look{
-		"small gains add up":          {{0, 10 * s, true}, {0, 20 * s, true}, {0, 30 * s, true}},
-		"a step":                      {{0, 10*s + 1, false}, {50*s - 1, 10*s + 1, false}, {50 * s, 10*s + 1, true}},
-		"a step that is taken back":   {{0, 20 * s, false}, {9 * s, 0, true}, {10 * s, 20 * s, false}, {59 * s, 20 * s, false}},
-		"a step that goes on rising":  {{0, 20 * s, false}, {9 * s, 30 * s, false}, {50 * s, 25 * s, true}},
-		"a second one":                {{0, 20 * s, false}, {9 * s, 30*s + 1, false}, {50 * s, 30*s + 1, false}, {59 * s, 30*s + 1, true}},
-		"a step that sinks":           {{0, 25 * s, false}, {9 * s, 15 * s, false}, {50 * s, 15 * s, true}},
-		"one that sinks by more":      {{0, 25 * s, false}, {9 * s, 15*s - 1, false}, {50 * s, 15*s - 1, false}},
-		"the next after one that was": {{0, 25 * s, false}, {50 * s, 15 * s, true}, {50 * s, 26 * s, false}, {99 * s, 26 * s, false}},
-		"steps back change nothing":   {{0, -60 * s, true}, {0, 10 * s, true}, {0, -60 * s, true}, {0, 20*s + 1, false}},
+		"small gains add up": {
+			{0, 10 * s, true}, {0, 20 * s, true}, {0, 30 * s, true},
+		},
+		"a step": {
+			{0, 10*s + 1, false}, {50*s - 1, 10*s + 1, false}, {50 * s, 10*s + 1, true},
+		},
+		"a step that is taken back": {
+			{0, 20 * s, false}, {9 * s, 0, true}, {10 * s, 20 * s, false}, {59 * s, 20 * s, false},
+		},
+		"a step that goes on rising": {
+			{0, 20 * s, false}, {9 * s, 30 * s, false}, {50 * s, 25 * s, true},
+		},
+		"a second one": {
+			{0, 20 * s, false}, {9 * s, 30*s + 1, false}, {50 * s, 30*s + 1, false}, {59 * s, 30*s + 1, true},
+		},
+		"a step that sinks": {
+			{0, 25 * s, false}, {9 * s, 15 * s, false}, {50 * s, 15 * s, true},
+		},
+		"one that sinks by more": {
+			{0, 25 * s, false}, {9 * s, 15*s - 1, false}, {50 * s, 15*s - 1, false},
+		},
+		"the next after one that was": {
+			{0, 25 * s, false}, {50 * s, 15 * s, true}, {50 * s, 26 * s, false}, {99 * s, 26 * s, false},
+		},
+		"steps back change nothing": {
+			{0, -60 * s, true}, {0, 10 * s, true}, {0, -60 * s, true}, {0, 20*s + 1, false},
+		},
 	} {
 		const wall, boot = 1_700_000_000_000, 90 * s
 		var g guard
