@@ -26,11 +26,10 @@ const (
 
 // A transcript is what a set-up printed, read and checked line by line.
 type transcript struct {
-	gets, multis, versions, stats, groups, cas int
-	incrs, ranges, execs, healths              int
-	values                                     map[string]string // statistics by name
-	version                                    string
-	last                                       uint64
+	did     map[string]int    // how often it did what setup.does has
+	values  map[string]string // statistics by name
+	version string
+	last    uint64
 }
 
 // A checker checks the transcripts of one run. It remembers every id, so that no two set-ups may
@@ -43,7 +42,7 @@ type checker struct {
 // check reads what a set-up printed between two moments and says in one line what it did, or the
 // first thing that is wrong.
 func (c *checker) check(s *setup, output string, began, ended time.Time) (string, error) {
-	t := transcript{values: make(map[string]string)}
+	t := transcript{did: map[string]int{}, values: map[string]string{}}
 	lines := bufio.NewScanner(strings.NewReader(output))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -66,13 +65,13 @@ func (c *checker) check(s *setup, output string, began, ended time.Time) (string
 
 func (c *checker) line(s *setup, t *transcript, fields []string, began, ended time.Time) error {
 	verb, rest := fields[0], fields[1:]
+	t.did[map[string]string{"gets": "cas", "stat": "stats", "group": "groups"}[verb]]++
+	t.did[verb]++
 	switch {
 	case verb == "get" && len(rest) == 1:
-		t.gets++
 		return c.ids(s, t, rest, began, ended)
 	case verb == "gets" && len(rest) == 2:
-		t.gets++
-		t.cas++
+		t.did["get"]++
 		if cas, err := strconv.ParseUint(rest[1], 10, 64); err != nil || cas == 0 {
 			return fmt.Errorf("cas is not a positive number")
 		}
@@ -81,35 +80,28 @@ func (c *checker) line(s *setup, t *transcript, fields []string, began, ended ti
 		}
 		return c.ids(s, t, rest[:1], began, ended)
 	case verb == "multi" && len(rest) >= minMulti:
-		t.multis++
 		return c.ids(s, t, rest, began, ended)
 	case verb == "incr" && len(rest) == 1:
-		t.incrs++
 		return c.values(rest[0], "1")
 	case verb == "incrby" && len(rest) == 2:
-		t.ranges++
 		return c.values(rest[0], rest[1])
 	case verb == "exec" && len(rest) == 2:
-		t.execs++
 		if err := c.values(rest[1], "1"); err != nil {
 			return err
 		}
 		return c.ids(s, t, rest[:1], began, ended)
 	case verb == "version" && len(rest) == 1:
-		t.versions++
 		t.version = rest[0]
 		return numericVersion(rest[0])
 	case verb == "stat" && len(rest) >= 1:
-		t.stats++
 		t.values[rest[0]] = strings.Join(rest[1:], " ")
 		return nil
 	case verb == "health" && len(rest) == 2:
-		if t.healths++; rest[1] != "SERVING" {
+		if rest[1] != "SERVING" {
 			return fmt.Errorf("the daemon is not well")
 		}
 		return nil
 	case verb == "group" && len(rest) == 2:
-		t.groups++
 		if n, err := strconv.Atoi(rest[1]); err != nil || n < 1 {
 			return fmt.Errorf("the group is empty")
 		}
@@ -170,18 +162,10 @@ func (c *checker) values(last, n string) error {
 // complete says what a set-up should have done and did not.
 func (t *transcript) complete(s *setup) error {
 	for what := range strings.FieldsSeq(s.does) {
-		switch {
-		case what == "get" && t.gets < minGets:
-			return fmt.Errorf("%d gets, want at least %d", t.gets, minGets)
-		case what == "cas" && t.cas == 0,
-			what == "multi" && t.multis == 0,
-			what == "version" && t.versions == 0,
-			what == "stats" && t.stats == 0,
-			what == "incr" && t.incrs < 2,
-			what == "incrby" && t.ranges == 0,
-			what == "exec" && t.execs == 0,
-			what == "groups" && t.groups == 0,
-			what == "health" && t.healths == 0:
+		switch n := t.did[what]; {
+		case what == "get" && n < minGets:
+			return fmt.Errorf("%d gets, want at least %d", n, minGets)
+		case n == 0, what == "incr" && n < 2:
 			return fmt.Errorf("it did no %s", what)
 		}
 	}
@@ -225,20 +209,13 @@ const usualStats = "pid curr_connections total_connections cmd_get get_hits"
 
 func (t *transcript) summary() string {
 	var did []string
-	add := func(n int, what string) {
-		if n > 0 {
+	for pair := range strings.SplitSeq("get gets, multi multi-gets, incr incrs, incrby ranges, exec transactions, "+
+		"version version, stats stats, groups stats groups, health health checks", ", ") {
+		word, what, _ := strings.Cut(pair, " ")
+		if n := t.did[word]; n > 0 {
 			did = append(did, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	add(t.gets, "gets")
-	add(t.multis, "multi-gets")
-	add(t.incrs, "incrs")
-	add(t.ranges, "ranges")
-	add(t.execs, "transactions")
-	add(t.versions, "version")
-	add(t.stats, "stats")
-	add(t.groups, "stats groups")
-	add(t.healths, "health checks")
 	return strings.Join(did, ", ")
 }
 
