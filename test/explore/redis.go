@@ -241,7 +241,7 @@ func (w *redis) Do(c Choice) World {
 		m, o := &n.servers[n.master], &n.servers[i]
 		o.up, o.follows, o.Replica, o.Replid, o.Keys, m.behind = true, true, true, m.Replid, m.Keys, false
 	case Free:
-		n.at(n.master, script.Free{Terms: n.operator(), Now: began + n.now, RequestID: n.request(), Worker: 1})
+		n.at(n.master, script.Free{Terms: redismodel.Operator(n.terms()), Now: began + n.now, RequestID: n.request(), Worker: 1})
 	case Wipe:
 		n.servers[i].Keys = redismodel.Keys{}
 		n.follow(i)
@@ -255,13 +255,6 @@ func (w *redis) promote(i int, serves bool) {
 	s, former := &w.servers[i], &w.servers[1-i]
 	s.follows, s.Replica, s.behind, s.Replid = false, false, false, w.name()
 	former.up, former.behind, w.master = serves, false, i
-}
-
-// operator is the terms of operators.
-func (w *redis) operator() script.Terms {
-	t := w.terms()
-	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
-	return t
 }
 
 // at lets a server carry out a call, and says how many replicas have what it wrote.

@@ -104,8 +104,8 @@ func (h *history) terms() script.Terms {
 }
 
 func (h *history) operator() script.Terms {
-	t := h.terms()
-	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, h.either(0, 1800000), -1, 1, 0
+	t := redismodel.Operator(h.terms())
+	t.MaxLease = h.either(0, 1800000)
 	t.Epsilon = h.either(5000, 1000, 9000)
 	return t
 }

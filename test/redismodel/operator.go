@@ -142,3 +142,9 @@ func (s *Server) SetReplicas(c script.SetReplicas, now int64) error {
 	}
 	return nil
 }
+
+// Operator is the terms of an operator, who has no lease, from those of daemons.
+func Operator(t script.Terms) script.Terms {
+	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
+	return t
+}

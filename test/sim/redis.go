@@ -188,13 +188,6 @@ func (r *redis) operate(how string) {
 	})
 }
 
-// operator is the terms of somebody who has no lease, and looks at a good clock.
-func (r *redis) operator() script.Terms {
-	t := r.terms
-	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
-	return t
-}
-
 // command lets the master carry out an operator's call.
 func (r *redis) command(call func() script.Call) {
 	s := r.master
@@ -206,13 +199,14 @@ func (r *redis) command(call func() script.Call) {
 
 func (r *redis) resetClock() {
 	r.command(func() script.Call {
-		return script.ResetClock{Terms: r.operator(), Now: start + r.w.now, RequestID: r.w.requestID()}
+		return script.ResetClock{Terms: redismodel.Operator(r.terms), Now: start + r.w.now, RequestID: r.w.requestID()}
 	})
 }
 
 // free is carried out by an operator whose clock is so far ahead.
 func (r *redis) free(worker uint64, ahead int64) {
 	r.command(func() script.Call {
-		return script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, RequestID: r.w.requestID(), Worker: worker}
+		return script.Free{Terms: redismodel.Operator(r.terms), Now: start + r.w.now + ahead, RequestID: r.w.requestID(),
+			Worker: worker}
 	})
 }

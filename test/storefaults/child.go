@@ -89,9 +89,6 @@ func (d *Daemon) Pause() { d.child.Pause(d.w.TB) }
 // Resume ends a Pause.
 func (d *Daemon) Resume() { d.child.Resume(d.w.TB) }
 
-// Kill ends the daemon's process at once.
-func (d *Daemon) Kill() { d.child.Kill() }
-
 // daemonProcess runs a daemon until it is told to stop, and exits.
 func daemonProcess(open func(cas.Settings) (workerid.Backend, error)) {
 	var c config
