@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
@@ -20,6 +19,8 @@ var (
 // A wire is the driver within one call. A call that was interrupted is run again from its start, with the
 // answers that it had, so it needs no goroutine.
 type wire struct {
+	cas.Driver // nil: a Session makes no other calls than those below
+
 	w       *leases
 	d       *daemon
 	choice  Choice
@@ -137,20 +138,6 @@ func (x *wire) Commit(_ context.Context, conn string, ch pool.Change) (cas.Answe
 func (x *wire) Announce(_ context.Context, conn string, worker uint64, text string) error {
 	return x.ask(func() answer { return answer{err: x.w.server.Announce(&x.d.client, conn, worker, text)} }).err
 }
-
-// Publish implements cas.Driver. Nothing is announced here.
-func (x *wire) Publish(context.Context, string, string, string) error { return errWaits }
-
-// Peers implements cas.Driver.
-func (x *wire) Peers(context.Context, string) (map[string]string, error) { return nil, errWaits }
-
-// Figures implements cas.Driver.
-func (x *wire) Figures(func(figure.Figure)) {}
-
-// Close implements cas.Driver.
-func (x *wire) Close() error { return nil }
-
-var _ cas.Driver = (*wire)(nil)
 
 // call lets the next event happen: a call of a daemon, or the rest of one.
 func (w *leases) call(c Choice) {

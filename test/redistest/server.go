@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func start(t testing.TB, clocked bool, args []string) *Server {
 func (s *Server) Launch() {
 	s.t.Helper()
 	s.LaunchOnly()
-	if !hasFlag(s.args, "--tls-port") {
+	if !slices.Contains(s.args, "--tls-port") {
 		s.Until("the server answers", s.answers)
 	}
 }
@@ -80,7 +81,7 @@ func (s *Server) LaunchOnly() {
 	}
 	args := []string{conf, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "yes",
 		"--repl-diskless-sync-delay", "0"}
-	if !hasFlag(s.args, "--port") {
+	if !slices.Contains(s.args, "--port") {
 		args = append(args, "--port", strconv.Itoa(s.Port))
 	}
 	s.run(append(args, s.args...))
@@ -103,15 +104,6 @@ func (s *Server) run(args []string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-func hasFlag(args []string, flag string) bool {
-	for _, a := range args {
-		if a == flag {
-			return true
-		}
-	}
-	return false
 }
 
 // Kill ends the process at once, as a crash does.
