@@ -217,15 +217,7 @@ func (w *world) launch(t *testing.T, builds []version, fleet []int, workers int)
 			d.args = append(d.args, "-lanes", strconv.Itoa(lanes))
 		}
 		w.daemons = append(w.daemons, d)
-		t.Cleanup(func() {
-			if d.Child == nil {
-				return
-			}
-			d.Kill()
-			if t.Failed() {
-				t.Logf("%s logged last:\n%s", d.name, d.log.Tail(80))
-			}
-		})
+		d.cleanUp()
 	}
 	w.servers.doors(w)
 	for _, d := range w.daemons {

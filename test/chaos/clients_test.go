@@ -233,10 +233,12 @@ func answer(r *bufio.Reader, ids []uint64) ([]uint64, error) {
 		if line == "END\r\n" {
 			return ids, nil
 		}
-		if why, ok := strings.CutPrefix(line, "SERVER_ERROR "); ok {
-			return ids, refusal(strings.TrimSpace(why))
+		for _, no := range []string{"SERVER_ERROR ", "CLIENT_ERROR ", "ERROR"} {
+			if why, ok := strings.CutPrefix(line, no); ok {
+				return ids, refusal(strings.TrimSpace(why))
+			}
 		}
-		if !strings.HasPrefix(line, "VALUE id ") {
+		if !strings.HasPrefix(line, "VALUE ") {
 			return ids, errors.New("not an answer: " + line)
 		}
 		if line, err = r.ReadString('\n'); err != nil {

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -212,13 +213,11 @@ func ask(d *daemon) (v uint64, why string) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	fmt.Fprintf(conn, "get %s\r\n", timestamps)
-	r := bufio.NewReader(conn)
-	line, err := r.ReadString('\n')
-	if !strings.HasPrefix(line, "VALUE") {
-		return 0, fmt.Sprint(line, err)
+	values, err := answer(bufio.NewReader(conn), nil)
+	if len(values) == 0 {
+		return 0, fmt.Sprint(err)
 	}
-	fmt.Fscan(r, &v)
-	return v, ""
+	return values[0], ""
 }
 
 // refuses reports whether a daemon of a build refuses timestamps by kind: as a sequence that is retired.
@@ -243,14 +242,7 @@ func startSharing(t *testing.T, builds []version, url string) (daemons []*daemon
 			"-state-dir", filepath.Join(t.TempDir()), "-state-any-disk", "-claim", "off", "-counters", url,
 			"-max-wait", "3s",
 		}}
-		t.Cleanup(func() {
-			if d.Child != nil {
-				d.end(syscall.SIGKILL)
-			}
-			if t.Failed() {
-				t.Logf("%s logged last:\n%s", d.name, d.log.Tail(20))
-			}
-		})
+		d.cleanUp()
 		d.start()
 		daemons = append(daemons, d)
 	}
@@ -298,13 +290,14 @@ func askInTurn(t *testing.T, conn net.Conn, place *place, names []string, tallie
 		if _, err := fmt.Fprintf(conn, "get %s\r\n", name); err != nil {
 			return
 		}
-		v, err := answerOf(r)
-		if err != nil {
+		values, err := answer(r, nil)
+		switch refused := refusal(""); {
+		case errors.As(err, &refused):
+			continue
+		case err != nil || len(values) != 1:
 			return
 		}
-		if v == 0 { // it was refused
-			continue
-		}
+		v := values[0]
 		all.mu.Lock()
 		if who, ok := all.values[v]; ok {
 			all.twice++
@@ -319,25 +312,5 @@ func askInTurn(t *testing.T, conn net.Conn, place *place, names []string, tallie
 		all.most = max(all.most, v)
 		all.mu.Unlock()
 		last[name] = v
-	}
-}
-
-// answerOf reads the answer to a get; 0 = it was refused.
-func answerOf(r *bufio.Reader) (v uint64, err error) {
-	for {
-		line, err := r.ReadString('\n')
-		line = strings.TrimSpace(line)
-		switch {
-		case err != nil:
-			return 0, err
-		case line == "END":
-			return v, nil
-		case strings.HasPrefix(line, "SERVER_ERROR"), strings.HasPrefix(line, "CLIENT_ERROR"), line == "ERROR":
-			return 0, nil
-		case !strings.HasPrefix(line, "VALUE"):
-			if _, err := fmt.Sscan(line, &v); err != nil {
-				return 0, err
-			}
-		}
 	}
 }

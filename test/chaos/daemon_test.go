@@ -134,6 +134,19 @@ func (d *daemon) start() {
 	}
 }
 
+// cleanUp kills the process at the end of the test, which tells what it logged last if it has failed.
+func (d *daemon) cleanUp() {
+	d.t.Cleanup(func() {
+		if d.Child == nil {
+			return
+		}
+		d.Kill()
+		if d.t.Failed() {
+			d.t.Logf("%s logged last:\n%s", d.name, d.log.Tail(80))
+		}
+	})
+}
+
 // end sends a signal that ends the process, and waits for that; one that takes too long to stop is
 // killed, which is an error.
 func (d *daemon) end(s syscall.Signal) {

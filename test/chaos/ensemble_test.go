@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -129,14 +128,7 @@ func down(n int, begin, end func(member)) effect {
 // replace puts other data, or none, in place of the only server's.
 func (e *ensemble) replace(with string) {
 	e.members[0].Kill()
-	if err := os.RemoveAll(e.dirs[0]); err != nil {
-		e.t.Fatal(err)
-	}
-	if with != "" {
-		if err := os.CopyFS(e.dirs[0], os.DirFS(with)); err != nil {
-			e.t.Fatal(err)
-		}
-	}
+	copyTo(e.t, e.dirs[0], with)
 	e.members[0].LaunchOnly()
 	e.members[0].Ready()
 }
@@ -161,9 +153,7 @@ var ensembleFaults = []fault{
 			e := w.members
 			e.backup = w.t.TempDir()
 			e.members[0].Kill()
-			if err := os.CopyFS(e.backup, os.DirFS(e.dirs[0])); err != nil {
-				w.t.Fatal(err)
-			}
+			copyTo(e.t, e.backup, e.dirs[0])
 			e.members[0].LaunchOnly()
 			e.members[0].Ready()
 		})},

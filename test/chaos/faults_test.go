@@ -57,12 +57,14 @@ func onWays(begin, end func(p *redistest.Proxy)) effect {
 	return lasting(func(_ *world, d *daemon) { d.everyWay(begin) }, func(_ *world, d *daemon) { d.everyWay(end) })
 }
 
-func requests(m redistest.Mode) func(p *redistest.Proxy) {
-	return func(p *redistest.Proxy) { p.Requests(m) }
-}
-
-func answers(m redistest.Mode) func(p *redistest.Proxy) {
-	return func(p *redistest.Proxy) { p.Answers(m) }
+// oneWay is what happens to the requests, or to the answers.
+func oneWay(way func(*redistest.Proxy, redistest.Mode), m redistest.Mode) effect {
+	return onWays(func(p *redistest.Proxy) { way(p, m) }, func(p *redistest.Proxy) {
+		if m == redistest.Drop {
+			p.Cut() // no stream goes on behind a hole
+		}
+		way(p, redistest.Pass)
+	})
 }
 
 func pause(_ *world, d *daemon)  { d.Pause(d.t) }
@@ -99,19 +101,13 @@ var daemonFaults = []fault{
 			}
 		})},
 	{part: network, name: "requests to the servers held", lasts: 2 * lease, unless: serverless,
-		on: onWays(requests(redistest.Hold), requests(redistest.Pass))},
+		on: oneWay((*redistest.Proxy).Requests, redistest.Hold)},
 	{part: network, name: "answers of the servers held", lasts: 2 * lease, unless: serverless,
-		on: onWays(answers(redistest.Hold), answers(redistest.Pass))},
+		on: oneWay((*redistest.Proxy).Answers, redistest.Hold)},
 	{part: network, name: "requests to the servers dropped", lasts: 2 * lease, unless: serverless,
-		on: onWays(requests(redistest.Drop), func(p *redistest.Proxy) {
-			p.Cut() // no stream goes on behind a hole
-			p.Requests(redistest.Pass)
-		})},
+		on: oneWay((*redistest.Proxy).Requests, redistest.Drop)},
 	{part: network, name: "answers of the servers dropped", lasts: 2 * lease, unless: serverless,
-		on: onWays(answers(redistest.Drop), func(p *redistest.Proxy) {
-			p.Cut()
-			p.Answers(redistest.Pass)
-		})},
+		on: oneWay((*redistest.Proxy).Answers, redistest.Drop)},
 	{part: network, name: "servers slow for a daemon", lasts: 2 * lease, unless: serverless,
 		on: lasting(func(w *world, d *daemon) {
 			by := w.between(0, 1500*time.Millisecond)

@@ -56,13 +56,16 @@ func (f *files) connect(d *daemon) []string {
 	return []string{"-worker-id", fmt.Sprintf("%d-%d", first, f.next-1), "-state-any-disk", "-state-dir", f.of[d]}
 }
 
-// copyTo makes to a copy of the directory from.
-func (f *files) copyTo(to, from string) {
+// copyTo makes to a copy of the directory from, or nothing.
+func copyTo(t testing.TB, to, from string) {
 	if err := os.RemoveAll(to); err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
+	}
+	if from == "" {
+		return
 	}
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -79,7 +82,7 @@ var fileFaults = []fault{
 			d.end(syscall.SIGKILL)
 			f := w.files
 			f.backups[d] = filepath.Join(f.t.TempDir(), "backup")
-			f.copyTo(f.backups[d], f.of[d])
+			copyTo(f.t, f.backups[d], f.of[d])
 			return then(d.start)
 		}},
 	{part: process, name: "kill -9 of a daemon, an earlier state directory put back, and restart", lasts: lease,
@@ -90,7 +93,7 @@ var fileFaults = []fault{
 				return nil
 			}
 			d.end(syscall.SIGKILL)
-			f.copyTo(f.of[d], f.backups[d])
+			copyTo(f.t, f.of[d], f.backups[d])
 			return then(d.start)
 		}},
 	{part: process, name: "the disk of a state directory stands still, until no window is left", lasts: 6 * lease,
@@ -112,25 +115,25 @@ var fileFaults = []fault{
 			})
 		}},
 	{part: process, name: "SIGSTOP of a daemon, and a start in its state directory", lasts: lease,
-		on: func(w *world, d *daemon) func() time.Duration {
-			if !d.served() {
-				return nil // nothing is in use yet
-			}
-			d.Pause(d.t)
-			w.inVain(d, d.args)
-			return then(func() { d.Resume(d.t) })
-		}},
+		on: beside(func(_ *world, d *daemon) []string { return d.args })},
 	{part: process, name: "SIGSTOP of a daemon, and a start in a copy of its state directory", lasts: lease,
-		on: func(w *world, d *daemon) func() time.Duration {
-			if !d.served() {
-				return nil
-			}
-			d.Pause(d.t)
+		on: beside(func(w *world, d *daemon) []string {
 			dir := filepath.Join(w.files.t.TempDir(), "copy")
-			w.files.copyTo(dir, w.files.of[d])
-			w.inVain(d, append(d.args[:len(d.args)-1:len(d.args)-1], dir))
-			return then(func() { d.Resume(d.t) })
-		}},
+			copyTo(d.t, dir, w.files.of[d])
+			return append(d.args[:len(d.args)-1:len(d.args)-1], dir)
+		})},
+}
+
+// beside is a start in vain beside a process that stands still.
+func beside(args func(w *world, d *daemon) []string) effect {
+	return func(w *world, d *daemon) func() time.Duration {
+		if !d.served() {
+			return nil // nothing is in use yet
+		}
+		d.Pause(d.t)
+		w.inVain(d, args(w, d))
+		return then(func() { d.Resume(d.t) })
+	}
 }
 
 // inVain starts the daemon's next version beside the running process, with other arguments. It must not serve.

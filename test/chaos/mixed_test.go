@@ -83,14 +83,7 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 		"-state-dir", t.TempDir(), "-state-any-disk", "-claim", "off",
 	}}
 	w.daemons = []*daemon{d}
-	t.Cleanup(func() {
-		if d.Child != nil {
-			d.end(syscall.SIGKILL)
-		}
-		if t.Failed() {
-			t.Logf("it logged last:\n%s", d.log.Tail(60))
-		}
-	})
+	d.cleanUp()
 	d.start()
 	d.seen.last, d.seen.heard = w.began, w.began
 	var clients sync.WaitGroup
