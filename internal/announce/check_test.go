@@ -24,8 +24,8 @@ import (
 type company struct {
 	directory
 	*Checker
-	log     *bytes.Buffer
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
+	log     bytes.Buffer
 	replies map[string]Reply
 	asked   []string
 	own     []uint64
@@ -34,7 +34,7 @@ type company struct {
 // meet makes a company whose peers a:1, b:1 ... have these clocks, worker ids 1, 2 ... and settings f.
 // The Checker's own worker id is 100.
 func meet(ahead ...time.Duration) *company {
-	c := &company{log: new(bytes.Buffer), replies: map[string]Reply{}, own: []uint64{100}}
+	c := &company{replies: map[string]Reply{}, own: []uint64{100}}
 	for i, d := range ahead {
 		addr := fmt.Sprintf("%c:1", 'a'+i)
 		c.put(addr, announcement.Announcement{Addr: addr, Ready: true, Fingerprint: "f", Workers: []uint64{uint64(i + 1)}})
@@ -42,7 +42,7 @@ func meet(ahead ...time.Duration) *company {
 	}
 	c.Checker = &Checker{
 		Directory: &c.directory, Name: "me", Confirm: 11 * time.Second, Refuse: true,
-		Log: slog.New(slog.NewTextHandler(c.log, nil)),
+		Log: slog.New(slog.NewTextHandler(c, nil)),
 		Self: func() announcement.Announcement {
 			return announcement.Announcement{Addr: "me:1", Fingerprint: "f", Workers: c.own}
 		},
@@ -58,6 +58,13 @@ func meet(ahead ...time.Duration) *company {
 		},
 	}
 	return c
+}
+
+// Write takes a line of the log.
+func (c *company) Write(line []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.Write(line)
 }
 
 func (c *company) put(name string, a announcement.Announcement) {
@@ -106,14 +113,20 @@ func (c *company) calls(t *testing.T) steps.Calls {
 			what := map[bool]string{errors.Is(err, workerid.ErrSkew): "skew", errors.Is(err, workerid.ErrForeignPool): "foreign"}
 			return fmt.Sprint(what[true], ", again after ", hint.RetryAfter()), err
 		},
-		"check":   func() { c.check(t.Context()) },
-		"run":     func() { go c.Run(t.Context()) },
-		"sleep":   time.Sleep,
+		"check": func() { c.check(t.Context()) },
+		"run":   func() { go c.Run(t.Context()) },
+		"sleep": func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		},
 		"figures": func() string { return fmt.Sprintf("%+v", c.Figures()) },
 		"notes":   func() string { return strings.Join(c.Notes(), "\n") },
-		"log": func() string {
-			defer c.log.Reset()
-			return script.Logged(c.log.String())
+		"log": func() (text string) {
+			locked(func() {
+				text = script.Logged(c.log.String())
+				c.log.Reset()
+			})
+			return text
 		},
 	}
 }
