@@ -241,7 +241,8 @@ func (w *redis) Do(c Choice) World {
 		m, o := &n.servers[n.master], &n.servers[i]
 		o.up, o.follows, o.Replica, o.Replid, o.Keys, m.behind = true, true, true, m.Replid, m.Keys, false
 	case Free:
-		n.at(n.master, script.Free{Terms: redismodel.Operator(n.terms()), Now: began + n.now, RequestID: n.request(), Worker: 1})
+		n.at(n.master, script.Free{Terms: redismodel.Operator(n.terms()), Now: began + n.now, RequestID: n.request(),
+			Worker: 1})
 	case Wipe:
 		n.servers[i].Keys = redismodel.Keys{}
 		n.follow(i)
