@@ -32,7 +32,7 @@ test: deps ## everything that CI runs; while the tests wait for servers, a secon
 static: lint proto-check cross vuln # one after another: unit has the other job
 
 deps: ## install what the tests need, if it is missing
-	@missing=$$(for p in $(PACKAGES); do dpkg-query -Wf '$${Status}' $$p 2>/dev/null | grep -q ' installed$$' || echo $$p; done); \
+	@missing=$$(for p in $(PACKAGES); do case "$$(dpkg-query -Wf '$${Status}' $$p 2>/dev/null)" in *' installed') ;; *) echo $$p;; esac; done); \
 	test -z "$$missing" && exit 0; \
 	missing=$$(echo $$missing); echo "installing $$missing"; \
 	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \

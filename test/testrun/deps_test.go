@@ -13,6 +13,9 @@ func deps(t *testing.T, scripts map[string]string) (printed, bin string, err err
 	t.Helper()
 	bin = t.TempDir()
 	for _, program := range []string{"make", "sh", "dpkg", "dpkg-query", "seq", "env", "rm"} {
+		if _, scripted := scripts[program]; scripted {
+			continue
+		}
 		path, err := exec.LookPath(program)
 		if err != nil {
 			t.Skip(err)
@@ -60,6 +63,14 @@ func TestDepsSaysWhatToInstall(t *testing.T) {
 	out, _, err := deps(t, map[string]string{"id": "echo 1000\n"})
 	const want = "\nAs root: apt-get install -y --no-install-recommends no-package-of-this-name\n"
 	if err == nil || !strings.Contains(out, want) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestDepsInstallsAgain what was removed and has left its configuration.
+func TestDepsInstallsAgain(t *testing.T) {
+	out, _, err := deps(t, map[string]string{"id": "echo 1000\n", "dpkg-query": "echo deinstall ok config-files\n"})
+	if err == nil || !strings.Contains(out, "--no-install-recommends dpkg no-package-of-this-name\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
