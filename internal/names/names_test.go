@@ -133,6 +133,7 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := room(t, Config{Counters: stores.Counters{Dir: "/"}, MaxWait: patience, Definitions: "first sequence"},
 			func(n *Names) { newBoard().serve(n, false) })
+		synctest.Wait() // the first poll would declare what is recorded first
 		n.sequences.store = meeting{n.sequences.store, make(chan struct{})}
 		declare := func(lines string) error {
 			all, _, err := n.c.definitions([]byte(lines), nil)
