@@ -33,7 +33,7 @@ func (c Counters) Place() string {
 	u, _ := endpoint.Split(c.URL)
 	place := strings.Join(u.Hosts, ",") + "/" + u.Path
 	options, _ := url.ParseQuery(u.Query)
-	for _, name := range []string{"ns", "table"} {
+	for _, name := range []string{"ns", "socket", "table"} {
 		if options.Has(name) {
 			place += " " + name + "=" + options.Get(name)
 		}

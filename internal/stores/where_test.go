@@ -30,6 +30,7 @@ func TestPlace(t *testing.T) {
 		here + "/s/sequences":   {{Dir: "s"}, {Dir: "./s", DirByDefault: true}},
 		"/d":                    {{URL: "file:///d", Dir: "/s"}},
 		"h/app":                 {{URL: "postgres://u@h/app"}, {URL: "postgres://v:x@h/app?ca=/f", PasswordFile: "/p"}},
+		"/app socket=/run/a":    {{URL: "mysql://u@/app?socket=/run/a"}},
 		"h/app table=leaf_more": {{URL: "leaf+mysql://u@h/app?table=leaf_more"}},
 		"a,b/1 ns=shop":         {{URL: "redis+sentinel://a,b/1?replicas=2&ns=shop"}, {URL: "redis://u:p@a,b/1?ns=shop"}},
 	} {
