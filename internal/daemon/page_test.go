@@ -202,12 +202,9 @@ func TestAFailedReloadIsShown(t *testing.T) {
 	}
 	for _, users := range []string{"no colon\n", "katsu:bushi\n"} { // which are read without a reload
 		write(users, "b ulid\n")
-		for deadline := time.Now().Add(patience); (d.observer.View().NotReloaded == nil) != strings.Contains(users, ":"); {
-			if time.Now().After(deadline) {
-				t.Fatalf("users %q: the page shows %q", users, d.observer.View().NotReloaded)
-			}
-			time.Sleep(time.Millisecond)
-		}
+		await(t, fmt.Sprintf("the page shows users %q", users), func() bool {
+			return (d.observer.View().NotReloaded == nil) == strings.Contains(users, ":")
+		})
 	}
 }
 
