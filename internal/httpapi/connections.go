@@ -101,8 +101,9 @@ const (
 	// Refusing is how many more may be open because they are being refused.
 	Refusing = 16
 
-	// minIdle is how long a connection is silent before it may be closed to make room. Before that,
-	// a request may be on its way, or in the socket and not read yet, and an answer is being taken.
+	// minIdle is how long a connection is silent before it may be closed to make room, unless its peer has more of them
+	// than who comes. Before that, a request may be on its way, or in the socket and not read yet. It is also how long a
+	// request may be at work, or its answer be on its way, before its connection may.
 	minIdle = time.Second
 	// patience is how long a newcomer waits for the end of another connection.
 	patience = 100 * time.Millisecond
@@ -203,8 +204,9 @@ func (c *connections) accepted() bool {
 	return c.closed
 }
 
-// oldest returns the connection that has been in a state for longest, of those asked for; nil = of all. It
-// looks at all that are open: nothing that happens for each request keeps them in order. c.mu is held.
+// oldest returns the connection that has been in a state for longest, of those that of picks, or of all if of is nil;
+// nil = there is none. It looks at all that are open: nothing that happens for each request keeps them in order. c.mu
+// is held.
 func (c *connections) oldest(state phase, of func(*connection) bool) (first *connection, began phase) {
 	for n := range c.open {
 		p := n.now()
