@@ -93,6 +93,14 @@ func (OS) Prepare(dir string) (string, error) {
 	return fileSystem(dir)
 }
 
+// Fits returns why a directory keeps no records durably: ErrFileSystem. One that is not there yet may.
+func Fits(dir string) error {
+	if kind, err := fileSystem(dir); err == nil && kind != "" {
+		return fmt.Errorf("%s is on %s: %w", dir, kind, ErrFileSystem)
+	}
+	return nil
+}
+
 // withOwner adds to an error of permissions to whom the file or directory belongs, and who asks: a volume
 // of a container is often given to another user.
 func withOwner(path string, err error) error {

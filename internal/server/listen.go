@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,17 +115,23 @@ func duplicate(ln *net.UnixListener) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
+// CheckUnix returns an error if path can never be a socket: it is something else.
+func CheckUnix(path string) error {
+	if at, err := os.Lstat(path); err == nil && at.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	return nil
+}
+
 // removeStale removes the socket at path if connecting to it is refused, which shows that no
 // process listens on it.
 func removeStale(path string) error {
 	before, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case err != nil:
+	}
+	if err := cmp.Or(err, CheckUnix(path)); err != nil {
 		return err
-	case before.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	c, err := net.Dial("unix", path)
 	switch {
