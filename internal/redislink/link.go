@@ -167,6 +167,9 @@ func (l *Link) Run(text string, keys []string, args []string, replicas int) (rep
 		}
 		break
 	}
+	if goredis.HasErrorPrefix(err, "CROSSSLOT") {
+		err = fmt.Errorf("%w: the server is a node of a cluster: the URL must begin with rediscluster://", err)
+	}
 	return reply, have, err
 }
 
