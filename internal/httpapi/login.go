@@ -13,8 +13,8 @@ import (
 // asked. An error means that nobody can know at the moment. It returns soon after ctx has ended.
 type Login func(ctx context.Context, from netip.Addr, c users.Credentials) (*users.Account, error)
 
-// Admit returns who sends a request, or answers it and returns nil. Wrong credentials cost the
-// connection.
+// Admit returns who sends a request, or answers it and returns nil. Wrong credentials, or none, cost the
+// connection: only who has logged in may keep one.
 func (l Login) Admit(w http.ResponseWriter, r *http.Request, n *Counters) *users.Account {
 	if c, ok := users.ParseAuthorization(r.Header.Get("Authorization")); ok {
 		from, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -28,8 +28,8 @@ func (l Login) Admit(w http.ResponseWriter, r *http.Request, n *Counters) *users
 			return who
 		}
 		n.LoginErrors.Add(1)
-		w.Header().Set("Connection", "close")
 	}
+	w.Header().Set("Connection", "close")
 	w.Header().Add("WWW-Authenticate", `Basic realm="katsubushi", charset="UTF-8"`)
 	w.Header().Add("WWW-Authenticate", `Bearer realm="katsubushi"`)
 	http.Error(w, "a user and a password, or a token, are needed", http.StatusUnauthorized)

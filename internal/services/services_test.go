@@ -453,7 +453,7 @@ func TestHostsOnLoopback(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				const request = "GET / HTTP/1.1\r\nHost: "
+				const request = "GET / HTTP/1.1\r\nAuthorization: Basic YW5uOnNlY3JldA==\r\nHost: "
 				fmt.Fprint(conn, request+"localhost\r\n\r\n", request+host+"\r\n\r\n",
 					request+host+"\r\nConnection: close\r\n\r\n")
 				all, err := io.ReadAll(conn)
