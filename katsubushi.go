@@ -181,7 +181,8 @@ func (s *IDs) ID(ctx context.Context) (uint64, error) { return s.main.ID(ctx) }
 func (s *IDs) IDs(ctx context.Context, n int) ([]uint64, error) { return s.main.IDs(ctx, n) }
 
 // Close gives the worker ids back: no id is issued after it has returned. Calls that wait end with ErrClosed. What
-// sequences have not issued goes back to Config.Counters, which Close closes. It always returns nil, a second time too.
+// sequences have not issued goes back to Config.Counters, which Close closes. While a store does not answer, that takes
+// some ten seconds. It always returns nil, a second time too.
 func (s *IDs) Close() error {
 	s = s.main.of // a copy of IDs is the same
 	s.once.Do(func() {
