@@ -123,7 +123,6 @@ func (k *Keeper) enqueue(l *line) {
 // Status is what a Keeper knows of a sequence.
 type Status struct {
 	Block    uint64  // values in the newest block; 0 = there was none
-	Rate     float64 // values a second, over the block before that
 	Left     uint64  // values that were not granted, as far as this daemon knows
 	DaysLeft float64 // how long those last at the rate of the last hour; +Inf = for ever
 }
@@ -139,7 +138,7 @@ func (k *Keeper) Status(name string) (Status, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.machine
-	return Status{Block: m.Block(), Rate: m.rate, Left: m.Remaining(), DaysLeft: m.DaysLeft(time.Now())}, true
+	return Status{Block: m.Block(), Left: m.Remaining(), DaysLeft: m.DaysLeft(time.Now())}, true
 }
 
 // Of returns what an issuer needs to know of its sequence and to ask for: Status, which is zero while there is no such
