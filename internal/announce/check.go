@@ -35,7 +35,7 @@ const (
 	Clock       Kind = iota // the median of the peers' clocks is too far away; it refuses a start if two agree
 	WorkerID                // a peer holds one of this daemon's worker ids
 	Fingerprint             // a peer has other settings
-	Address                 // another daemon answers at the address that a peer announces
+	Address                 // another daemon answers at the address that a peer announces, or announces this one's
 	NumKinds                // how many kinds there are
 )
 
@@ -66,6 +66,7 @@ type Checker struct {
 	figures  Figures
 	alarms   [NumKinds]string                // empty = none
 	suspects [NumKinds]map[finding]time.Time // since when
+	began    int64                           // no earlier run of this daemon has announced anything later; Unix ms
 }
 
 // Figures are what the last check has found.
@@ -215,10 +216,13 @@ func (c *Checker) check(ctx context.Context) (outcome, error) {
 	asked = slices.DeleteFunc(asked, func(p peer) bool { return !p.Ready }) // of these only the clock counts
 	c.raise(Fingerprint, judgeSettings(peers, self.Fingerprint, 0))
 	found.settings = judgeSettings(said(asked), self.Fingerprint, len(asked)/2)
+	if c.began == 0 {
+		c.began = now.Add(maxClockDifference).UnixMilli()
+	}
 	c.raise(WorkerID, c.confirmed(WorkerID, sharers(peers, asked, self.Workers), now,
 		"worker ids: another daemon says that it holds one of this daemon's; the store's records count, see katsubushi "+
 			"lease list"))
-	c.raise(Address, c.confirmed(Address, strangers(asked), now,
+	c.raise(Address, c.confirmed(Address, append(strangers(asked), twins(entries, self.Addr, c.began)...), now,
 		"addresses: another daemon answers there than the one that announced it, look at their -advertise"))
 	return found, nil
 }
@@ -382,6 +386,18 @@ func strangers(asked []peer) (found []finding) {
 		isOne := func(id uint64) bool { return slices.Contains(p.Workers, id) }
 		if len(p.Workers) > 0 && len(p.reply.Workers) > 0 && !slices.ContainsFunc(p.reply.Workers, isOne) {
 			found = append(found, finding{p.name, fmt.Sprintf("%s announced %d and has %d", p.Addr, p.Workers, p.reply.Workers)})
+		}
+	}
+	return found
+}
+
+// twins finds daemons that are ready at this one's own address, as they have announced after a moment. At most one of
+// two is found if stores ask for no announcement again: the earlier one finds the later.
+func twins(entries map[string]string, own string, after int64) (found []finding) {
+	for name, text := range entries {
+		a, err := announcement.Parse(text)
+		if err == nil && own != "" && a.Addr == own && a.Ready && a.At > after && len(found) < maxSuspects {
+			found = append(found, finding{name, fmt.Sprintf("%s announced %d and is this daemon", own, a.Workers)})
 		}
 	}
 	return found

@@ -80,7 +80,8 @@ func (c *company) calls(t *testing.T) steps.Calls {
 		f()
 	}
 	put := func(name, addr, fingerprint string, ready bool, workers ...uint64) {
-		c.put(name, announcement.Announcement{Addr: addr, Fingerprint: fingerprint, Ready: ready, Workers: workers})
+		c.put(name, announcement.Announcement{
+			Addr: addr, Fingerprint: fingerprint, Ready: ready, Workers: workers, At: time.Now().UnixMilli()})
 	}
 	reply := func(addr string, ahead time.Duration, fingerprint string, workers ...uint64) {
 		locked(func() { c.replies[addr] = Reply{Ahead: ahead, Fingerprint: fingerprint, Workers: workers} })
