@@ -24,9 +24,11 @@ import (
 //     thread per turn.
 //   - Then comes a *trial* of up to trialSpins spins of at most mostSpin. CPU per turn again, without the time that was
 //     spent looking, says what a turn costs that need not sleep. The difference is the cost of a sleep.
-//   - A spin that found input gains that cost and a quarter of it, which is what we give for the time that the client
-//     gains. Each spin costs what it took. The loop goes on while the mean gain is not negative, with a limit that
-//     follows the hits: one and a half times their mean, and a little.
+//   - A spin that found input gains that cost and a sixth of the CPU of a turn that slept, which is what we give for the
+//     time that the client gains. Each spin costs what it took. The loop goes on while the mean gain is not negative,
+//     with a limit that follows the hits: one and a half times their mean, and a little. Where a host keeps the
+//     processor of a guest that sleeps for microseconds awake, a sleep costs hardly more than the spin: a quarter of that
+//     cost left such a loop at the brink, where it slept through one window and spun through the next.
 //   - After a run that did not last, the next rest is twice as long, up to longestRest turns.
 //
 // A turn counts only if it has answered and would sleep. If input is there at the first look the loop is busy, and
@@ -160,7 +162,7 @@ func (s *spin) took(d time.Duration, found bool) {
 	gain := -d
 	if found {
 		s.hits++
-		gain += s.cost + s.cost/4
+		gain += s.saves()
 		s.hit += (d - s.hit) / 8
 	}
 	if s.phase == trying {
@@ -181,6 +183,9 @@ func (s *spin) took(d time.Duration, found bool) {
 		}
 	}
 }
+
+// saves returns what a spin may take that finds input, so that it pays.
+func (s *spin) saves() time.Duration { return s.cost + s.slept/6 }
 
 // tried decides whether to go on with a trial, to run, or to rest.
 func (s *spin) tried(d time.Duration, found bool) {
@@ -205,7 +210,7 @@ func (s *spin) tried(d time.Duration, found bool) {
 		saved := time.Duration(s.spins+s.atOnce-1)*s.slept - (now.cpu - s.began.cpu - s.spent)
 		s.cost = min(max(saved/time.Duration(saving), 0), s.slept)
 	}
-	s.gain = (time.Duration(s.hits)*(s.cost+s.cost/4) - s.spent) / time.Duration(s.spins)
+	s.gain = (time.Duration(s.hits)*s.saves() - s.spent) / time.Duration(s.spins)
 	if s.gain < 0 || now.preempted-s.began.preempted > mostPreempts {
 		s.sleep(true)
 		return

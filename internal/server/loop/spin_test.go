@@ -83,6 +83,18 @@ func TestSpinningPays(t *testing.T) {
 	}
 }
 
+// A sleep may cost less than half a turn. What the client gains is worth a sixth of a turn that slept, not more.
+func TestSpinningAtTheBrink(t *testing.T) {
+	for gap, share := range map[time.Duration]int{4600 * time.Nanosecond: 98, 5100 * time.Nanosecond: 0} {
+		l := newLonely(server.SpinAuto)
+		l.turn, l.sleep = 4500*time.Nanosecond, 3500*time.Nanosecond
+		got := l.perTurn(manyTurns, every(gap))
+		if hits := l.hits * 100 / manyTurns; hits < share || hits > share+2 {
+			t.Errorf("a request %v after each answer: %v of CPU a turn, %d %% of them found without a sleep", gap, got, hits)
+		}
+	}
+}
+
 // The most that a client may cost more than if loops never spun.
 func TestSpinningCostsLittle(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
