@@ -41,7 +41,7 @@ type Condition struct {
 	Order      string // free or strict
 	Leader     string // of strict order: an address, "this daemon" or "none"
 	Last, Left int64
-	DaysLeft   float64 // 0 = this daemon does not know
+	DaysLeft   float64 // a second at least; 0 = this daemon does not know
 
 	// Of timestamps that this daemon leads: the largest id that may be issued without another write, and how far the last
 	// one is ahead of the clock.

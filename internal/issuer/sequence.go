@@ -341,11 +341,12 @@ func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uin
 	block := uint64(0)
 	if status != nil {
 		k := status()
-		c.Left, c.DaysLeft, block = int64(k.Left), min(k.DaysLeft, farAway), k.Block
+		days := min(k.DaysLeft, farAway)
+		c.Left, c.DaysLeft, block = int64(k.Left), max(days, 1./(24*60*60)), k.Block
 		gauge(leftStat, "generator_left", c.Left,
 			"Values not yet granted to any daemon, where this one knows.", "")
-		gauge("days_left", "", c.DaysLeft, "", "")
-		gauge("", "generator_time_left_seconds", c.DaysLeft*(24*time.Hour).Seconds(),
+		gauge("days_left", "", days, "", "")
+		gauge("", "generator_time_left_seconds", days*(24*time.Hour).Seconds(),
 			"Time until the sequence ends at the rate of the last hour, at most a million days.",
 			"less than a month: the `max` of the sequence is near")
 	}

@@ -222,3 +222,18 @@ func BenchmarkMintSequence(b *testing.B) {
 		}
 	}
 }
+
+// TestAllIsGranted: what is nothing is known, though it is 0.
+func TestAllIsGranted(t *testing.T) {
+	for left, days := range map[uint64]float64{0: 0, 1: 1e-9} {
+		b := NewSequence(SequenceConfig{
+			Definition: counter.Sequence("orders"), MaxWait: time.Second, Refused: new(atomic.Uint64),
+			Status: func() counter.Status { return counter.Status{Block: 10, Left: left, DaysLeft: days} },
+		})
+		told := map[string]any{}
+		c := b.Figures(func(f figure.Figure) { told[f.Stat+f.Metric] = f.Value })
+		if c.DaysLeft != 1./86400 || told["days_left"] != days || told["generator_time_left_seconds"] != days*86400 {
+			t.Errorf("%d left: %v; %v", left, c.DaysLeft, told)
+		}
+	}
+}

@@ -404,8 +404,11 @@ func ends(name string, q *Sequence) Finding {
 		level, days = Urgent, span(time.Duration(q.DaysLeft*float64(24*time.Hour)))
 	}
 	means := number(uint64(max(0, q.Left))) + " values are left. After the last one, clients get errors."
-	if q.Hidden {
+	switch {
+	case q.Hidden:
 		means = "After the last value, clients get errors."
+	case q.Left == 0:
+		means = "Daemons have the last values at hand. After those, clients get errors."
 	}
 	return Finding{Level: level, Entry: "KatsubushiSequenceEnds",
 		What:  "The sequence " + name + " ends in " + days + ", at its present rate.",

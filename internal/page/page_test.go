@@ -421,6 +421,26 @@ func TestRefusedRequestsAreAddedUp(t *testing.T) {
 	}
 }
 
+// TestWhatIsLeft in a row of the table.
+func TestWhatIsLeft(t *testing.T) {
+	for want, q := range map[string]Sequence{
+		"–":                      {Left: 5},
+		"0 s, 0 values":          {DaysLeft: 1. / (24 * 60 * 60)},
+		"1 d 12 h, 2,000 values": {DaysLeft: 1.5, Left: 2000},
+		"1 d 12 h":               {DaysLeft: 1.5, Left: 2000, Hidden: true},
+		"2.0 d, 5 values":        {DaysLeft: 2, Left: 5},
+		"999,999 values":         {DaysLeft: farAway, Left: few - 1},
+		"plenty":                 {DaysLeft: farAway, Left: few},
+	} {
+		if got := q.lasts(); got != want {
+			t.Errorf("%+v: %q, want %q", q, got, want)
+		}
+	}
+	if hidden := (&Sequence{DaysLeft: farAway, Left: 3, Hidden: true}).lasts(); hidden != "plenty" {
+		t.Errorf("hidden: %q", hidden)
+	}
+}
+
 // TestHiddenValues: where the page needs no login and ids do, no form of it shows the last value of a
 // sequence, or what is left of it.
 func TestHiddenValues(t *testing.T) {

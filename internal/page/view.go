@@ -172,6 +172,9 @@ func (q *Sequence) last() string {
 	return signed(q.Last)
 }
 
+// few is how many values are not plenty, however seldom they are used.
+const few = 1_000_000
+
 // lasts says how long a sequence lasts.
 func (q *Sequence) lasts() string {
 	values := ", " + signed(q.Left) + " values"
@@ -189,6 +192,8 @@ func (q *Sequence) lasts() string {
 		return text
 	case q.DaysLeft == 0:
 		return "–" // its leader knows
+	case q.DaysLeft >= farAway && !q.Hidden && q.Left < few:
+		return signed(q.Left) + " values"
 	case q.DaysLeft >= farAway:
 		return "plenty"
 	case q.DaysLeft < 2:
