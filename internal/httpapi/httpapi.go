@@ -364,6 +364,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 }
 
 func unavailable(w http.ResponseWriter, err error) {
-	w.Header().Set("Retry-After", "1")
+	if final, ok := err.(interface{ Final() bool }); !ok || !final.Final() {
+		w.Header().Set("Retry-After", "1")
+	}
 	http.Error(w, visible.Text(err.Error()), http.StatusServiceUnavailable)
 }

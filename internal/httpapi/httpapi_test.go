@@ -123,6 +123,12 @@ func (f *fixture) ask(method, target string, headers ...string) string {
 	return said
 }
 
+// ended is a refusal for good.
+type ended string
+
+func (e ended) Error() string { return string(e) }
+func (e ended) Final() bool   { return true }
+
 func TestAnswers(t *testing.T) {
 	steps.Run(t, "testdata/answers.txt", func(t *testing.T) steps.Calls {
 		f, kept := new(fixture), new(events.Log)
@@ -133,6 +139,7 @@ func TestAnswers(t *testing.T) {
 				f.refuse = errors.New(why)
 				return err
 			},
+			"end": func(why string) { f.refuse = ended(why) },
 			"note": func(what string) error {
 				what, err := strconv.Unquote(`"` + what + `"`)
 				f.notes = append(f.notes, what)
