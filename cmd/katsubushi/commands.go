@@ -56,7 +56,7 @@ func (c subcommand) called() string { return c.name }
 // theDaemon is what runs if no subcommand is named.
 func theDaemon() *subcommand {
 	c := *subcommandNamed("check-config")
-	c.name, c.run = "", serve
+	c.name, c.intro, c.run = "", "", serve
 	return &c
 }
 
@@ -67,7 +67,7 @@ func commands() []subcommand {
 		{name: "check-config", synopsis: "[flags]", most: foreign, settings: settings,
 			own: []ownFlag{{name: "version", value: &o.version,
 				help: "print the version, the commit and its date, and the version of Go that it was built with, and exit"}},
-			summary: "report everything that is wrong with the settings, and do not serve", run: checkConfig},
+			summary: "report everything that is wrong with the settings, and do not serve", intro: checkIntro, run: checkConfig},
 		{name: "init", own: o.initAnswers.flags(), lists: true, intro: initIntro, run: initialize,
 			summary: "ask five questions, and write the files that configure daemons"},
 		{name: "inspect", synopsis: "[-json] ID...", least: 1, most: endless, settings: layoutSettings, lists: true,

@@ -88,6 +88,12 @@ func readSmall(path string) (string, error) {
 	return string(b), err
 }
 
+const checkIntro = `usage: katsubushi check-config [the daemon's flags and environment]
+
+It reports everything that is wrong with them, with the -config file, and with the files and directories that they name, all at once. It opens
+no port and asks no store. It exits with 0 if nothing is wrong. ` + "`katsubushi help all`" + ` lists the flags.
+`
+
 // checkConfig says what serve would say of the same flags, environment and file. It opens no port,
 // asks no store and makes no directory.
 func checkConfig(c *call) int {
