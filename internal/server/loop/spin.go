@@ -24,11 +24,11 @@ import (
 //     thread per turn.
 //   - Then comes a *trial* of up to trialSpins spins of at most mostSpin. CPU per turn again, without the time that was
 //     spent looking, says what a turn costs that need not sleep. The difference is the cost of a sleep.
-//   - A spin that found input gains that cost and a sixth of the CPU of a turn that slept, which is what we give for the
-//     time that the client gains. Each spin costs what it took. The loop goes on while the mean gain is not negative,
-//     with a limit that follows the hits: one and a half times their mean, and a little. Where a host keeps the
-//     processor of a guest that sleeps for microseconds awake, a sleep costs hardly more than the spin: a quarter of
-//     that cost left such a loop at the brink, where it slept through one window and spun through the next.
+//   - A spin that found input gains that cost and a sixth of the CPU of a turn that slept, which is what we give for
+//     the time that the client gains. Each spin costs what it took. The loop goes on while the mean gain is not
+//     negative, with a limit that follows the hits: one and a half times their mean, and a little. Where a host keeps
+//     the processor of a guest that sleeps for microseconds awake, a sleep costs hardly more than the spin: a quarter
+//     of that cost left such a loop at the brink, where it slept through one window and spun through the next.
 //   - After a run that did not last, the next rest is twice as long, up to longestRest turns.
 //
 // A turn counts only if it has answered and would sleep. If input is there at the first look the loop is busy, and
