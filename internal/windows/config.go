@@ -231,10 +231,18 @@ func (c *Config) checkTime(ms int64) error {
 	return nil
 }
 
-// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory by default.
+// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory. It makes none.
+func (c *Config) CheckRecord() error {
+	if err := c.checkDefault(false); err != nil || c.leased() || c.StateDir == "" {
+		return err
+	}
+	return static.Readable(c.StateDir, c.WorkerIDs, c.Layout.Fingerprint())
+}
+
+// checkDefault returns why the windows of worker ids cannot be recorded in the state directory by default.
 // To run without a record is the user's decision. create makes a directory that is not there; without it, the
 // nearest one above is tried.
-func (c *Config) CheckRecord(create bool) error {
+func (c *Config) checkDefault(create bool) error {
 	if !c.StateDirByDefault {
 		return nil
 	}

@@ -74,7 +74,7 @@ func New(c Config) *Holder {
 // Open opens the store, unless another process still has the windows. An error means that the program cannot
 // start: for example a state file that must not be used. Stop must be called in any case.
 func (h *Holder) Open() error {
-	if err := h.c.CheckRecord(true); err != nil {
+	if err := h.c.checkDefault(true); err != nil {
 		return err
 	}
 	h.findAddress()

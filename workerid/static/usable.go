@@ -4,10 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
+
+// Readable returns why a daemon must not go on from the records of some worker ids. Records that are not there, or that
+// this process may not read, are no reason. Daemons may be running.
+func Readable(dir string, workers []uint64, fingerprint string) error {
+	c := Config{Disk: durable.OS{}, Dir: dir, Fingerprint: fingerprint, Machine: MachineID(),
+		Log: slog.New(slog.DiscardHandler)}
+	var all []error
+	for _, id := range workers {
+		if _, err := newWorker(&c, id, nil).read(); !errors.Is(err, fs.ErrPermission) {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
+}
 
 // Usable creates a directory and returns why it cannot keep the records of some worker ids. nil means
 // that it can, or that it has a record of one of them already: that record must be used, and Open
