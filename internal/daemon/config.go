@@ -1,15 +1,10 @@
 package daemon
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/names"
@@ -77,10 +72,10 @@ type Services = services.Config
 // read again what ReadSecrets could read.
 func (c *Config) ReadSecrets() error {
 	var problems problem.List
-	if err := c.noDirectory(c.StateDir); err != nil && !c.StateDirByDefault {
+	if err := c.CheckDirectory(c.StateDir); err != nil && !c.StateDirByDefault {
 		problems.Add("StateDir", "%w", err)
 	}
-	if err := c.noDirectory(c.Counters.FileDirectory()); err != nil {
+	if err := c.CheckDirectory(c.Counters.FileDirectory()); err != nil {
 		problems.Add("Counters.URL", "%w", err)
 	}
 	problems.Include("", c.Front.ReadSecrets())
@@ -94,22 +89,6 @@ func (c *Config) ReadSecrets() error {
 		c.validateLeader(problems.Add)
 	}
 	return problems.Err()
-}
-
-// noDirectory returns why a path can never be a directory for records: it, or what it lies in, is something else, or
-// it is on a file system that forgets. A path that does not exist is made at the start.
-func (c *Config) noDirectory(path string) error {
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, syscall.ENOTDIR):
-		return err
-	case err != nil:
-		return nil
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", path)
-	case c.AnyDisk:
-		return nil
-	}
-	return durable.Fits(path)
 }
 
 // leased reports whether worker ids are leased, not fixed.

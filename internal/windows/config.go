@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -229,6 +230,22 @@ func (c *Config) checkTime(ms int64) error {
 		return fmt.Errorf("%w: this host's clock is wrong, or -epoch", err)
 	}
 	return nil
+}
+
+// CheckDirectory returns why a path can never be a directory for records: it, or what it lies in, is something else, or
+// it is on a file system that forgets. A path that does not exist is made at the start.
+func (c *Config) CheckDirectory(path string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, syscall.ENOTDIR):
+		return err
+	case err != nil:
+		return nil
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
+	case c.AnyDisk:
+		return nil
+	}
+	return static.OnDisk(path)
 }
 
 // CheckRecord returns why the windows of worker ids cannot be recorded in the state directory. It makes none.

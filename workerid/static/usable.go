@@ -10,6 +10,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
+// OnDisk returns why a directory keeps no records durably: ErrFileSystem. One that is not there yet may.
+func OnDisk(dir string) error { return durable.Fits(dir) }
+
 // Readable returns why a daemon must not go on from the records of some worker ids. Records that are not there, or that
 // this process may not read, are no reason. Daemons may be running.
 func Readable(dir string, workers []uint64, fingerprint string) error {
