@@ -1,12 +1,16 @@
 package latency
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // TestBuckets compares the buckets with their definitions, for durations on both sides of each bound.
@@ -87,37 +91,6 @@ func TestQuantiles(t *testing.T) {
 	near(since, 1, longest)
 }
 
-// TestAnswersTakeTheTimeOfTheirTurn: those of turns that are not measured count as those of the last one that was.
-func TestAnswersTakeTheTimeOfTheirTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var h Histogram
-		s := Sampler{Histogram: &h}
-		const took = 5 * time.Millisecond
-		sum := func(answers int) {
-			t.Helper()
-			var all Snapshot
-			all.Add(&h)
-			want := float64(answers) * took.Seconds()
-			if math.Abs(all.Sum()-want) > 1e-9 || all.Count() != uint64(answers) {
-				t.Errorf("%d answers took %v s, want %d and %v s", all.Count(), all.Sum(), answers, want)
-			}
-		}
-		s.Begins(1000)
-		time.Sleep(took)
-		s.Answered()
-		s.Answered()
-		s.Ends()
-		sum(2)
-		s.Begins(1000)
-		time.Sleep(time.Second)
-		s.Answered()
-		s.Ends()
-		sum(2)
-		s.Flush()
-		sum(3)
-	})
-}
-
 // TestSamplerCountsAllAnswers: each answer is counted once, whichever turns are measured, and at least one
 // turn in 32 is.
 func TestSamplerCountsAllAnswers(t *testing.T) {
@@ -154,156 +127,67 @@ func TestSamplerCountsAllAnswers(t *testing.T) {
 	if measured < turns/32 || measured > turns/12 {
 		t.Errorf("%d of %d turns were measured", measured, turns)
 	}
-	s.Begins(1000)
-	s.Answered()
-	s.Ends()
-	s.Flush()
-	if count() != answers+1 {
-		t.Errorf("at the end %d of %d answers are counted", count(), answers+1)
-	}
-	if s.Waited(Clock() - time.Second); count() != answers+2 {
-		t.Errorf("at the end %d of %d answers are counted", count(), answers+2)
-	}
 }
 
-// TestSamplerMeasuresQuietLoops: a turn that begins quietGap after the last one is measured at once.
-func TestSamplerMeasuresQuietLoops(t *testing.T) {
-	var h Histogram
-	s := Sampler{Histogram: &h}
-	for turn := range int64(100) {
-		s.Begins(turn * quietGap)
-		s.Answered()
-		s.Ends()
-		var sum Snapshot
-		if sum.Add(&h); sum.Count() != uint64(turn+1) {
-			t.Fatalf("after %d turns %d answers are counted", turn+1, sum.Count())
-		}
-	}
-	const quiet = 1 << 20
-	for turn := range int64(100) { // a turn that accepts a connection, and at once another one that answers it
-		for i := range int64(2) {
-			s.Begins(quiet + 2*turn*quietGap + i)
-			if i == 1 {
-				s.Answered()
-			}
-			s.Ends()
-		}
-		var sum Snapshot
-		if sum.Add(&h); sum.Count() != uint64(100+turn+1) {
-			t.Fatalf("after %d connections %d answers are counted", turn+1, sum.Count()-100)
-		}
-	}
-	s = Sampler{} // nothing to count in
-	s.Begins(0)
-	s.Answered()
-	s.Ends()
-	s.Flush()
-}
-
-// TestSamplerMeasuresTheTurn: what lies between Begins and Ends counts, also in a turn that follows one
-// without answers.
-func TestSamplerMeasuresTheTurn(t *testing.T) {
-	var h Histogram
-	s := Sampler{Histogram: &h}
-	var most time.Duration // that a turn took: one that is not measured counts as long as an earlier one
-	for range 100 {
-		s.Begins(0)
-		s.Ends()
-		before := Clock()
-		for Clock() < before+20*time.Microsecond {
-		}
-		began := Clock()
-		s.Begins(0)
-		for Clock() < began+time.Microsecond {
-		}
-		s.Answered()
-		s.Ends()
-		s.Flush()
-		most = max(most, Clock()-began)
-		var sum Snapshot
-		sum.Add(&h)
-		if got := time.Duration(sum.Sum() * 1e9); got > most+1 {
-			t.Fatalf("a turn of less than %v was measured as %v", most, got)
-		}
-		h = Histogram{}
-	}
-}
-
-// TestAnswersOfNames: those of a measured turn stand for those before it, and take as long as it; what a session
-// waited for takes as long as that; and what a session waits for has no answer yet.
-func TestAnswersOfNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var a, b, c Track
+// TestSampler: what testdata/sampler.txt says of turns is what is counted. Beside a step stands what it adds.
+func TestSampler(t *testing.T) {
+	steps.Run(t, "testdata/sampler.txt", func(*testing.T) steps.Calls {
 		var asked Asked
 		s := Sampler{Histogram: new(Histogram), Asked: &asked}
-		const took = 5 * time.Millisecond
-		turn := func(quiet int64, notes ...*Track) {
-			s.Begins(s.last + quiet)
-			time.Sleep(took)
-			for _, n := range notes {
-				asked.Note(n)
-				s.Answered()
+		names := map[string]*Track{"a": new(Track), "b": new(Track), "c": new(Track)}
+		before := map[string]string{}
+		told := func(what string, n uint64, sum float64, most string) string {
+			took := time.Duration(math.Round(sum * 1e9))
+			said := fmt.Sprintf("%s: %d answers, %v%s\n", what, n, took, most)
+			if said == before[what] || n == 0 {
+				return ""
 			}
-			s.Ends()
+			before[what] = said
+			return said
 		}
-		want := func(when string, name *Track, n uint64, of, slowest time.Duration) {
-			t.Helper()
-			if answers, sum := name.Total(); answers != n || sum != of || name.Slowest() != slowest {
-				t.Errorf("%s: %d answers took %v, at most %v, want %d, %v, %v", when, answers, sum, name.Slowest(), n, of, slowest)
-			}
-		}
-		asked.Note(&a) // in no turn
-		turn(quietGap, &a, &b, &a)
-		want("a turn", &a, 2, 2*took, took)
-		want("a turn", &b, 1, took, took)
-		for s.wait = 2; s.wait > 0; {
-			turn(0, &b, &b, &b)
-		}
-		turn(0, &a, &b)
-		want("after two that were not measured", &a, 2+4, 6*took, took)
-		want("after two that were not measured", &b, 1+4, 5*took, took)
-
-		s.Begins(s.last + quietGap)
-		asked.Note(&a)
-		s.Answered()
-		asked.Note(&b)
-		s.Waits()
-		time.Sleep(took)
-		s.Ends()
-		want("before one that waits", &a, 7, 7*took, took)
-		want("that waits", &b, 5, 5*took, took)
-
-		waiting := Clock()
-		time.Sleep(time.Second)
-		for s.wait = 2; s.wait == 2; {
-			s.Begins(s.last)
-		}
-		s.Resumes()
-		asked.Note(&b)
-		s.Waits() // in vain
-		asked.Note(&c)
-		s.Resumes()
-		asked.Note(&b)
-		s.Waited(waiting)
-		asked.Note(&c)
-		s.Answered()
-		s.Ends()
-		want("that has waited", &b, 6, 5*took+time.Second, time.Second)
-		want("of a turn that is not measured", &c, 0, 0, 0)
-		s.Begins(s.last + quietGap)
-		s.Ends()
-		turn(quietGap, &c, &c)
-		want("at the end", &c, 3, 3*took, took)
-		if b.ForgetSlowest() != time.Second || b.Slowest() != 0 {
-			t.Error("the slowest one is not forgotten")
-		}
-		for range 1000 {
-			asked.listen(&s)
-			asked.Note(&a)
-			asked.Note(&b)
-		}
-		if len(asked.notes) != maxNotes {
-			t.Errorf("%d notes", len(asked.notes))
+		return steps.Calls{
+			"names": names,
+			"": func() (said string) {
+				if s.Histogram != nil {
+					var all Snapshot
+					all.Add(s.Histogram)
+					said = told("all", all.Count(), all.Sum(), "")
+				}
+				for _, name := range slices.Sorted(maps.Keys(names)) {
+					n, sum := names[name].Total()
+					said += told(name, n, sum.Seconds(), fmt.Sprint(", at most ", names[name].Slowest()))
+				}
+				return said
+			},
+			"uncounted":     func() { s.Histogram = nil },
+			"without-names": func() { s.Asked = nil },
+			"sleep":         time.Sleep,
+			"begin":         func(ms int64) { s.Begins(s.last + ms) }, // after the turn before
+			"unmeasured":    func() { s.wait = max(s.wait, 1) },
+			"answers": func(names ...*Track) {
+				for _, n := range names {
+					asked.Note(n)
+					s.Answered()
+				}
+			},
+			"ask": func(names ...*Track) {
+				for _, n := range names {
+					asked.Note(n)
+				}
+			},
+			"waits":   s.Waits,
+			"resumes": s.Resumes,
+			"waited":  func(d time.Duration) { s.Waited(Clock() - d) },
+			"end":     s.Ends,
+			"flush":   s.Flush,
+			"forget":  func(n *Track) time.Duration { return n.ForgetSlowest() },
+			"many": func(n int) int { // names, by turns
+				for range n {
+					asked.Note(names["a"])
+					asked.Note(names["b"])
+				}
+				return len(asked.notes)
+			},
 		}
 	})
 }
