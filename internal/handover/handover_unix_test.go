@@ -255,8 +255,8 @@ func newProcess(t *testing.T, dir string, succeeds bool, lease *store) *process 
 	log := slog.New(slog.NewTextHandler(p.log, nil))
 	layout := generator.Katsubushi()
 	c := windows.Config{
-		Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: layout, MaxRunAhead: time.Second, Succeeds: succeeds,
-		StateDir: dir, AnyDisk: true,
+		Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: layout, MaxRunAhead: time.Second,
+		StateDir: dir, AnyDisk: true, Succeeds: succeeds,
 	}
 	if lease != nil {
 		c.WorkerIDs, c.Lanes = nil, 1
