@@ -3,21 +3,24 @@ package page
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
-// with changes what stands in a view at a path, such as "Lanes.0.State=degraded". No text is the zero value; the index
+// with changes what stands at a path of a view, such as "Lanes.0.State=degraded". No text is the zero value; the index
 // behind the last one is one more.
-func with(view *View, change string) error {
+func with(view any, change string) error {
 	path, text, _ := strings.Cut(change, "=")
-	v := reflect.ValueOf(view).Elem()
+	v := reflect.ValueOf(view)
 	for name := range strings.SplitSeq(path, ".") {
+		if v.Kind() == reflect.Pointer && v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
 		switch v = reflect.Indirect(v); v.Kind() {
 		case reflect.Slice, reflect.Array:
 			i, err := strconv.Atoi(name)
@@ -36,14 +39,22 @@ func with(view *View, change string) error {
 		v.SetZero()
 		return nil
 	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.String {
+		v.SetString(text)
+		return nil
+	}
 	var err error
 	switch p := v.Addr().Interface().(type) {
-	case *string:
-		*p = text
 	case *time.Duration:
 		*p, err = time.ParseDuration(text)
 	case *time.Time:
 		*p, err = time.Parse(time.RFC3339, text)
+	case *generator.Layout:
+		*p, err = generator.ParseLayout(text)
 	default:
 		_, err = fmt.Sscan(text, p)
 	}
@@ -79,76 +90,6 @@ func TestFindings(t *testing.T) {
 		if !tested[r.name] || !there[anchor(entries[r.name])] {
 			t.Errorf("no finding is of %s, or it leads to %q, which is no heading", r.name, entries[r.name])
 		}
-	}
-}
-
-// TestNothingIsWrong, and it is said.
-func TestNothingIsWrong(t *testing.T) {
-	v := healthy()
-	h := past(&v)
-	if got, more := findings(&v, h.all(noon)); len(got) != 0 || more != 0 {
-		t.Errorf("%+v", got)
-	}
-	for _, accept := range []string{"", browser} {
-		if !strings.Contains(get(v, h, "/", accept).Body.String(), "Nothing is wrong.") {
-			t.Errorf("Accept: %q: it is not said", accept)
-		}
-	}
-}
-
-// TestTheWorstIsFirst, and what is left out is counted.
-func TestTheWorstIsFirst(t *testing.T) {
-	v := healthy()
-	h := past(&v)
-	v.Troubles[LogDropped]++
-	v.Troubles[HTTPRefused]++
-	v.NotReady = "lease expired"
-	for i := range maxFindings {
-		v.Alarms = append(v.Alarms, Alarm{"worker_id", number(uint64(i))})
-	}
-	got, more := findings(&v, h.all(noon))
-	if len(got) != maxFindings || more != 3 || !strings.HasPrefix(got[0].What, "No ids") || got[0].Level != Urgent {
-		t.Errorf("%d findings and %d more, the first %q", len(got), more, got[0].What)
-	}
-	v.Alarms = nil
-	v.Troubles[ClockBehind]++ // more urgent than what an earlier rule finds
-	got, _ = findings(&v, h.all(noon))
-	if !slices.IsSortedFunc(got, func(a, b Finding) int { return int(a.Level - b.Level) }) || len(got) != 4 {
-		t.Errorf("%+v", got)
-	}
-	for _, accept := range []string{"", browser} {
-		body := get(v, h, "/", accept).Body.String()
-		if strings.Contains(body, "Nothing is wrong") ||
-			strings.Index(body, "No ids are issued") > strings.Index(body, "The HTTP port refused") {
-			t.Errorf("Accept: %q: the order is another one", accept)
-		}
-	}
-}
-
-// TestManyNamesHideNothing: when the store of 10,000 sequences is away, what else is wrong is shown too.
-func TestManyNamesHideNothing(t *testing.T) {
-	v := healthy()
-	h := past(&v)
-	v.Names = nil
-	for i := range 5000 {
-		name := "n" + number(uint64(i))
-		v.Names = append(v.Names, Name{Name: name, Kind: "sequence", Refusal: name + ": no block", Sequence: new(Sequence)},
-			Name{Name: name, Kind: "sequence", Sequence: &Sequence{DaysLeft: 9}})
-	}
-	v.Alarms = []Alarm{{"worker_id", "10.0.0.9 has 501"}}
-	v.Troubles[HTTPRefused]++
-	got, more := findings(&v, h.all(noon))
-	has := func(what string) bool {
-		return slices.ContainsFunc(got, func(f Finding) bool { return strings.HasPrefix(f.What, what) })
-	}
-	for _, what := range []string{"n0 issues nothing", "Another daemon has a worker id", "4,997 more names issue nothing",
-		"The sequence n2 ends", "4,997 more sequences end within 30 days", "The HTTP port refused"} {
-		if !has(what) {
-			t.Errorf("nothing says %q", what)
-		}
-	}
-	if more != 0 {
-		t.Errorf("%d findings are left out", more)
 	}
 }
 

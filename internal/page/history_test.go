@@ -97,26 +97,6 @@ func TestChart(t *testing.T) {
 	}
 }
 
-func TestFigures(t *testing.T) {
-	for got, want := range map[string]string{
-		number(0): "0", number(999): "999", number(1000): "1,000", number(1234567): "1,234,567",
-		number(1<<64 - 1): "18,446,744,073,709,551,615",
-		signed(-1234):     "−1,234", amount(0): "0", amount(0.24): "0.2", amount(99.94): "99.9", amount(99.95): "100",
-		amount(1234.5): "1,235",
-		size(0):        "0 B", size(1536): "1.5 KiB", size(256 << 20): "256 MiB", size(1 << 50): "1024 TiB",
-		span(0): "0 s", span(7): "7 ns", span(7300): "7 µs", span(1234567): "1.2 ms", span(350 * time.Millisecond): "350 ms",
-		span(-1234 * time.Millisecond): "−1.2 s",
-		span(59990 * time.Millisecond): "59.9 s", span(5*time.Minute + 3*time.Second): "5 min 3 s",
-		span(2 * time.Hour): "2 h", span(52 * time.Hour): "2 d 4 h",
-		span(400 * 24 * time.Hour): "1 y 35 d", ms(12 * time.Millisecond): "+12 ms", ms(-12 * time.Millisecond): "−12 ms",
-		ms(400 * time.Microsecond): "0 ms",
-	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // TestLatencyOfSilence: minutes without requests are at 0, and not on a line between those with some.
 func TestLatencyOfSilence(t *testing.T) {
 	v := healthy()

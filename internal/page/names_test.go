@@ -1,10 +1,7 @@
 package page
 
 import (
-	"fmt"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,76 +47,6 @@ func TestNamesAreFound(t *testing.T) {
 	_, l = listed(&v, "q=e&sort=rate&page=2")
 	if before, after := l.link(-1), l.link(1); before != "?page=1&q=e&sort=rate#names" || after != "" {
 		t.Errorf("the second page of 3 names leads to %q and %q", before, after)
-	}
-}
-
-// TestTroubleIsShown: a name that only refuses, one that has refused lately, and one that has ended.
-func TestTroubleIsShown(t *testing.T) {
-	v := healthy()
-	for i := range 3 * pageOfNames {
-		v.Names = append(v.Names, Name{Name: fmt.Sprint("n", i), Kind: "uuid7"})
-	}
-	v.Names[40] = Name{Name: "closed", Kind: "sequence", Refusal: "sequence closed has ended at 9", Over: true,
-		Sequence: &Sequence{Order: "free", Last: 9}, NameCounts: NameCounts{Issued: 9, Refused: 1234}}
-	v.Names[50] = Name{Name: "only", Kind: "uuid7", NameCounts: NameCounts{Refused: 77}, Lately: NameCounts{Refused: 76},
-		Refusal: "the time field has ended"}
-	v.Names[60] = Name{Name: "again", Kind: "uuid7", Lately: NameCounts{Issued: 90, Refused: 3}}
-	body := get(v, new(History), "/", browser).Body.String()
-	rows := regexp.MustCompile(`<th role="rowheader" scope="row"><span class="state (\w+)">([^<]*)</span>`)
-	var got []string
-	for _, m := range rows.FindAllStringSubmatch(body, 4) {
-		got = append(got, m[1]+" "+m[2])
-	}
-	if want := []string{"urgent closed", "urgent only", "soon orders", "soon again"}; !slices.Equal(got, want) {
-		t.Errorf("%q are first, want %q", got, want)
-	}
-	for _, accept := range []string{browser, ""} {
-		body := get(v, new(History), "/", accept).Body.String()
-		for _, want := range []string{"1,234", "77, 76 lately", "has ended at 9", "1.5", "17 ms, max 90 ms"} {
-			if !strings.Contains(body, want) {
-				t.Errorf("Accept: %q: there is no %q", accept, want)
-			}
-		}
-	}
-}
-
-// TestManyNames: the page of a daemon with 10,000 names is as long as that of one with 20, whichever is shown, and
-// each name can be reached. That nothing is known of the last minute is no rate of 0.
-func TestManyNames(t *testing.T) {
-	v := healthy()
-	v.Names, v.Lately = nil, 0
-	for i := range 10000 {
-		v.Names = append(v.Names, Name{Name: fmt.Sprintf("n%04d", i), Kind: "uuid7", Refusal: strings.Repeat("no ", 20)})
-	}
-	for accept, size := range map[string]int{"": plainNames, browser: pageOfNames} {
-		for page, want := range map[string]string{"": "n0000", "&page=2": fmt.Sprintf("n%04d", size),
-			"&page=99999": fmt.Sprintf("n%04d", 10000-size), "&q=n7007": "n7007"} {
-			body := get(v, new(History), "/?sort=name"+page, accept).Body.String()
-			_, rest, _ := strings.Cut(body, "A SECOND")
-			if accept != "" {
-				_, rest, _ = strings.Cut(body, `id="named"`)
-			}
-			list := regexp.MustCompile(`n\d{4}`).FindAllString(rest, -1)
-			list = slices.DeleteFunc(list, func(s string) bool { return s == "n7007" && page != "&q=n7007" })
-			if len(body) > 48<<10 || len(list) == 0 || list[0] != want || len(list) > size {
-				t.Errorf("Accept: %q, %s: %d bytes, %d names from %v, want %s", accept, page, len(body), len(list), list[:1], want)
-			}
-			if !strings.Contains(body, "10,000") || !strings.Contains(rest, "–") {
-				t.Errorf("Accept: %q, %s: it does not say of how many, or has a rate", accept, page)
-			}
-		}
-	}
-}
-
-// TestFewNamesNeedNoSearch.
-func TestFewNamesNeedNoSearch(t *testing.T) {
-	for n, want := range map[int]bool{0: false, fewNames: false, fewNames + 1: true} {
-		v := healthy()
-		v.Names = make([]Name, n)
-		body := get(v, new(History), "/", browser).Body.String()
-		if strings.Contains(body, `name="q"`) != want {
-			t.Errorf("%d names can be searched: %v, want %v", n, !want, want)
-		}
 	}
 }
 

@@ -406,21 +406,6 @@ func TestWhatIsRefreshedIsThere(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestsAreAddedUp, of the last minute, and nothing else that went wrong.
-func TestRefusedRequestsAreAddedUp(t *testing.T) {
-	v := healthy()
-	h := past(&v)
-	for i := range v.Troubles {
-		v.Troubles[i] += 1 << i
-	}
-	for _, accept := range []string{"", browser} {
-		// of five reasons, and of sequences
-		if !strings.Contains(get(v, h, "/", accept).Body.String(), "63 refused in the last minute") {
-			t.Errorf("Accept: %q: another number", accept)
-		}
-	}
-}
-
 // TestWhatIsLeft in a row of the table.
 func TestWhatIsLeft(t *testing.T) {
 	for want, q := range map[string]Sequence{
@@ -438,31 +423,6 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	if hidden := (&Sequence{DaysLeft: farAway, Left: 3, Hidden: true}).lasts(); hidden != "plenty" {
 		t.Errorf("hidden: %q", hidden)
-	}
-}
-
-// TestHiddenValues: where the page needs no login and ids do, no form of it shows the last value of a
-// sequence, or what is left of it.
-func TestHiddenValues(t *testing.T) {
-	v := healthy()
-	for i := range v.Names {
-		if v.Names[i].Sequence != nil {
-			days := []float64{1.5, 9}[i%2]
-			v.Names[i].Sequence = &Sequence{Order: "free", Last: 123_456, Left: 654_321, DaysLeft: days, Hidden: true}
-		}
-	}
-	for _, accept := range []string{browser, "*/*"} {
-		for _, target := range []string{"/", "/?id=123456"} {
-			body := get(v, past(&v), target, accept).Body.String()
-			for _, secret := range []string{"123,456", "654,321", "value of the sequence"} {
-				if strings.Contains(body, secret) {
-					t.Errorf("%s, Accept: %q: %q is shown\n%s", target, accept, secret, body)
-				}
-			}
-			if target == "/" && !strings.Contains(body, "After the last value, clients get errors.") {
-				t.Errorf("Accept: %q: nothing says that the sequence ends", accept)
-			}
-		}
 	}
 }
 
