@@ -139,41 +139,6 @@ func TestARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID(t *testing.T) {
 	}
 }
 
-// TestResumedCompanionGoesOnAtOnce: the Snowflake's word is far ahead, because ids were issued ahead of the
-// clock. A Companion that goes on in another run need not wait for the clock to come there; a new one must.
-func TestResumedCompanionGoesOnAtOnce(t *testing.T) {
-	for _, l := range companionLayouts()[1:] {
-		now, lo := companionStart, companionStart-5000
-		before := mustNew(t, Options{Layout: Katsubushi(), Worker: 5, Lo: lo, Hi: math.MaxInt64})
-		c := mustCompanion(t, before, l)
-		last, err := c.Take(now, now, 1, 0)
-		if err != nil {
-			t.Fatal(l, err)
-		}
-		if err := before.Skip(now + 3000); err != nil {
-			t.Fatal(err)
-		}
-		after := mustNew(t, Options{Layout: Katsubushi(), Worker: 5, Lo: before.Seal() + 1, Hi: math.MaxInt64})
-		if _, err := mustCompanion(t, after, l).Take(now, now+100, 1, 0); err != ErrAhead {
-			t.Errorf("%s: a new one: %v", l, err)
-		}
-		for _, tooFar := range []uint64{math.MaxUint64, sealed, 1 << 40 << l.SequenceBits} {
-			resumed, err := ResumeCompanion(after, l, false, tooFar)
-			if err != nil || resumed.Word() != mustCompanion(t, after, l).Word() {
-				t.Errorf("%s: from %d on: %v", l, tooFar, err)
-			}
-		}
-		resumed, err := ResumeCompanion(after, l, false, c.Word())
-		if err != nil {
-			t.Fatal(l, err)
-		}
-		next, err := resumed.Take(now, now, 1, 0)
-		if err != nil || next.First <= last.First {
-			t.Errorf("%s: %d after %d: %v", l, next.First, last.First, err)
-		}
-	}
-}
-
 // Whoever takes while the Snowflake is sealed: what Seal reports as the last position is above all
 // ids of the Companion.
 func TestSealCountsTheCompanionsIDs(t *testing.T) {
@@ -229,86 +194,6 @@ func TestSealCountsTheCompanionsIDs(t *testing.T) {
 				t.Errorf("after Seal: %v", err)
 			}
 		}
-	}
-}
-
-func TestCompanionsRefuse(t *testing.T) {
-	lo := companionStart
-	s := mustNew(t, Options{Layout: Katsubushi(), Worker: 40, Lo: lo, Hi: lo + 99})
-	if _, err := NewCompanion(s, JS53(), false); err == nil || err.Error() != "generator: worker id 40: 0 to 31 allowed" {
-		t.Errorf("%v", err)
-	}
-	c := mustCompanion(t, s, Sonyflake())
-	for _, x := range []struct {
-		now, limit int64
-		want       error
-	}{
-		{lo, lo, ErrAhead}, // the first whole tick begins at lo+7
-		{lo, lo + 6, ErrAhead},
-		{lo, lo + 7, nil},
-		{lo + 17, lo + 17, nil},
-		{lo + 96, lo + 96, nil},       // the last whole tick of the window: to lo+96
-		{lo + 97, lo + 97, ErrWindow}, // the next one reaches past the end
-		{lo + 1000, lo + 1000, ErrWindow},
-	} {
-		check, before := c.Check(x.now, x.limit), s.Next()
-		if _, err := c.Take(x.now, x.limit, 1, 0); !errors.Is(err, x.want) || !errors.Is(check, x.want) {
-			t.Errorf("at %d, up to %d: %v and %v, want %v", x.now-lo, x.limit-lo, err, check, x.want)
-		}
-		if x.want != nil && s.Next() != before {
-			t.Errorf("at %d, up to %d: refused, but the Snowflake lost ids", x.now-lo, x.limit-lo)
-		}
-	}
-	if c.End() != lo+96 {
-		t.Errorf("ends at %d", c.End()-lo)
-	}
-	if err := s.Extend(lo+100, lo+200); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Take(lo+97, lo+97, 1, 0); err != nil {
-		t.Errorf("after Extend: %v", err)
-	}
-	c.Seal()
-	if _, err := c.Take(lo+97, lo+97, 1, 0); !errors.Is(err, ErrSealed) {
-		t.Errorf("after its own Seal: %v", err)
-	}
-	if _, err := s.Take(lo+150, lo+150, 1); err != nil {
-		t.Errorf("the Snowflake: %v", err)
-	}
-}
-
-// In the last tick that bulk may use it leaves a share, but in no other.
-func TestCompanionsLeaveIDs(t *testing.T) {
-	lo := companionStart
-	s := mustNew(t, Options{Layout: Katsubushi(), Worker: 1, Lo: lo, Hi: math.MaxInt64})
-	c := mustCompanion(t, s, Instagram())
-	for _, want := range []int{1024, 1024, 768} {
-		if r, err := c.Take(lo, lo+2, 5000, 256); err != nil || r.N != want {
-			t.Errorf("%d ids, %v, want %d", r.N, err, want)
-		}
-	}
-	if _, err := c.Take(lo, lo+2, 5000, 256); !errors.Is(err, ErrAhead) {
-		t.Errorf("%v", err)
-	}
-	if r, err := c.Take(lo, lo+2, 5000, 0); err != nil || r.N != 256 {
-		t.Errorf("%d ids, %v", r.N, err)
-	}
-	if r, err := s.Take(lo, lo+3, 1); err != nil || Katsubushi().Decompose(r.First).Time.UnixMilli() != lo+3 {
-		t.Errorf("the Snowflake is not above: %v, %v", r, err)
-	}
-}
-
-// Others may use up a tick between the look at it and the take. The next one is not the Companion's yet.
-func TestACompanionTakesOnlyBelowTheSnowflakesWord(t *testing.T) {
-	lo := companionStart
-	s := mustNew(t, Options{Layout: Katsubushi(), Worker: 1, Lo: lo, Hi: math.MaxInt64})
-	c := mustCompanion(t, s, Instagram())
-	last := c.own.tickEnd(lo)
-	if r, err := c.Take(lo, lo, 5000, 0); err != nil || r.N != 1024 {
-		t.Fatal(r, err)
-	}
-	if r, err := c.takeFrom(last, lo, lo+100, 1, 0); !errors.Is(err, ErrAhead) {
-		t.Errorf("%d at %d, but the next run may start at %d", r.First, c.Position(), s.Next())
 	}
 }
 

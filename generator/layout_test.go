@@ -2,8 +2,10 @@ package generator
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +15,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
-
-// kayacDump is how kayac/go-katsubushi takes an id apart, written from its documentation: 41 bits
-// of milliseconds since 2015, 10 bits of worker id, 12 of sequence.
-func kayacDump(id uint64) (t time.Time, worker, sequence uint64) {
-	epoch := time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
-	return epoch.Add(time.Duration(id/(1024*4096)) * time.Millisecond), id / 4096 % 1024, id % 4096
-}
 
 // front is Katsubushi with the worker id in front.
 func front() Layout {
@@ -32,10 +27,14 @@ func front() Layout {
 func layoutOf(text string) (l Layout, err error) {
 	if text == "front" {
 		return front(), nil
-	} else if text[0] != '{' {
-		return LayoutByName(text)
+	} else if !strings.HasPrefix(text, "{") {
+		return ParseLayout(text)
 	}
 	return l, json.Unmarshal([]byte(text), &l)
+}
+
+func kindOf(name string) TextKind {
+	return textKinds[slices.IndexFunc(textKinds, func(k TextKind) bool { return k.String() == name })]
 }
 
 // TestLayouts: how ids are taken apart and put together, and what is refused.
@@ -53,8 +52,8 @@ func TestLayouts(t *testing.T) {
 	apart := func(text string, id uint64) (string, error) {
 		l, err := layoutOf(text)
 		p := l.Decompose(id)
-		if back, err := l.Compose(p); back != id || err != nil {
-			t.Errorf("%d came apart as %v and together as %d, %v", id, p, back, err)
+		if back, err := l.Compose(p); back != id || err != nil || l.AtPosition(l.PositionOf(id), p.Worker) != id {
+			t.Errorf("%d came apart as %v at %d and together as %d, %v", id, p, l.PositionOf(id), back, err)
 		}
 		return fmt.Sprintf("%s, worker %d, sequence %d", p.Time.Format(time.RFC3339Nano), p.Worker, p.Sequence), err
 	}
@@ -65,25 +64,37 @@ func TestLayouts(t *testing.T) {
 		"time": func(ms int64) error { return Katsubushi().CheckTime(ms) },
 		"fingerprint": func(text string) (string, error) {
 			l, err := layoutOf(text)
+			if again, err := layoutOf(l.Name); l.Name != "" && again != l {
+				t.Errorf("%s is %+v, %v", l.Name, again, err)
+			}
 			return l.Fingerprint() + " of " + l.String(), err
 		},
+		"in-row": func(text string) (uint64, error) {
+			l, err := layoutOf(text)
+			return l.InRow(time.Second), err
+		},
+		"text": func(kind, text string) (string, error) {
+			l, err := layoutOf(text)
+			if err != nil {
+				return "", err
+			}
+			made, err := NewTextLayout(kindOf(kind), l)
+			if err != nil {
+				return "", err
+			}
+			at := Parts{Time: time.Date(2026, 11, 22, 1, 2, 3, 456e6, time.UTC), Worker: 0x2a5 & l.MaxWorker(),
+				Sequence: 0x3c1 & l.MaxSequence()}
+			number, err := l.Compose(at)
+			return fmt.Sprintf("%s, of it %d bits are random", made.Make(number, 0xfedcba9876543210).Append(nil, 0),
+				made.RandomBits()), err
+		},
+		"text-time": func(kind string, ms int64) error {
+			made, err := NewTextLayout(kindOf(kind), Katsubushi())
+			return errors.Join(err, made.CheckTime(ms))
+		},
+		"uuid4": func() string { return string(UUID4(0x0123456789abcdef, 0xfedcba9876543210).Append(nil, 0)) },
 	}
 	steps.Run(t, "testdata/layouts.txt", func(*testing.T) steps.Calls { return calls })
-}
-
-func TestGeneratedIDsDecodeAsKayacDumps(t *testing.T) {
-	for _, now := range []int64{1420070400000, 1420070400001, 1732060800123, 1420070400000 + 1<<41 - 1} {
-		for _, worker := range []uint64{0, 1, 7, 512, 1023} {
-			s := mustNew(t, Options{Layout: Katsubushi(), Worker: worker, Lo: now, Hi: now})
-			for seq := range uint64(4096) {
-				r := mustTake(t, s, now, now, 1)
-				at, w, q := kayacDump(r.First)
-				if at.UnixMilli() != now || w != worker || q != seq {
-					t.Fatalf("id %d dumps as %v, %d, %d; issued at %d by %d as number %d", r.First, at, w, q, now, worker, seq)
-				}
-			}
-		}
-	}
 }
 
 // Ids of our Sonyflake layout, in the eyes of Sony's own library.
@@ -131,25 +142,6 @@ func TestTwitterAgrees(t *testing.T) {
 		if id.Time() != now || id.Node() != 378 || id.Step() != seq {
 			t.Fatalf("%d: time %d, node %d, step %d", id, id.Time(), id.Node(), id.Step())
 		}
-	}
-}
-
-func TestLayoutsByName(t *testing.T) {
-	seen := map[string]bool{}
-	for _, l := range Layouts() {
-		if err := l.Check(); err != nil {
-			t.Errorf("%s: %v", l, err)
-		}
-		if got, err := LayoutByName(l.Name); got != l || err != nil {
-			t.Errorf("LayoutByName(%q) = %v, %v", l.Name, got, err)
-		}
-		if seen[l.Fingerprint()] {
-			t.Errorf("%s: fingerprint %s is taken", l, l.Fingerprint())
-		}
-		seen[l.Fingerprint()] = true
-	}
-	if _, err := LayoutByName("ulid"); err == nil || !strings.Contains(err.Error(), "sonyflake") {
-		t.Errorf("an unknown name should list the known ones: %v", err)
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 
 	. "github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // A stand is Positions with a clock of the test's.
 type stand struct {
 	*Positions
 	l      Layout
+	zero   uint64 // the position of its beginning
 	moment int64
 	offset atomic.Int64
 	rung   int
@@ -35,6 +37,7 @@ func newStand(t *testing.T, l Layout) *stand {
 	t.Helper()
 	s := &stand{l: l, moment: int64(time.Hour)}
 	s.set(time.UnixMilli(1_790_000_000_000))
+	s.zero = s.position(s.now())
 	s.Positions = NewPositions(PositionsConfig{Layout: l, Node: node & l.MaxWorker(), RunAhead: time.Second,
 		Ahead: 3 * time.Second, Moment: func() int64 { return s.moment }, Offset: &s.offset, Ring: func() { s.rung++ }})
 	return s
@@ -58,19 +61,63 @@ func (s *stand) grant(t *testing.T, d time.Duration) {
 	}
 }
 
-// With the node in the middle, ids in a row begin with the next tick if they do not fit into the rest of this one,
-// though the clock has not reached it.
-func TestPositionsInARowPassOverTheRestOfATick(t *testing.T) {
-	s := newStand(t, Katsubushi())
-	s.grant(t, time.Second)
-	first, err := s.Take(s.moment, 1)
+// at is a position: ticks after the one in which the stand began, and the place in the tick.
+func (s *stand) at(position uint64) string {
+	ticks := int64(position>>s.l.SequenceBits) - int64(s.zero>>s.l.SequenceBits)
+	return fmt.Sprintf("%d/%d", ticks, position&s.l.MaxSequence())
+}
+
+// run is a call of Take or Reserve, with the moment of so long ago.
+func (s *stand) run(take func(int64, int) (id.Run, error), n int, ago []time.Duration) (string, error) {
+	run, err := take(s.moment-int64(append(ago, 0)[0]), n)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	run, err := s.Reserve(s.moment, 4096)
-	if now := s.l.PositionOf(first.First); err != nil || run.N != 4096 || s.l.PositionOf(run.First) != now+4096 {
-		t.Errorf("%+v after %+v, %v", run, first, err)
+	return fmt.Sprintf("%d from %s on", run.N, s.at(s.l.PositionOf(run.First))), nil
+}
+
+// drain takes all that there is, now and after each ms that passes.
+func (s *stand) drain(ms int) (ids uint64) {
+	for n := 0; ; {
+		if run, err := s.Take(s.moment, 1<<16); err == nil {
+			ids += uint64(run.N)
+		} else if n++; n > ms {
+			return ids
+		} else {
+			s.moment += int64(time.Millisecond)
+		}
 	}
+}
+
+// TestStands: what Positions issue, and when the bell rings.
+func TestStands(t *testing.T) {
+	steps.Run(t, "testdata/positions.txt", func(t *testing.T) steps.Calls {
+		s := newStand(t, Katsubushi())
+		return steps.Calls{
+			"layout": func(text string) error {
+				l, err := ParseLayout(text)
+				s = newStand(t, l)
+				return err
+			},
+			"grant":       func(d time.Duration) { s.grant(t, d) },
+			"grant-last":  func(n uint64) error { return s.Append(s.l.LastPosition()-n+1, s.l.LastPosition()) },
+			"pass":        func(d time.Duration) { s.moment += int64(d) },
+			"set-clock":   func(d time.Duration) { s.set(s.now().Add(d)) },
+			"take":        func(n int) (string, error) { return s.run(s.Take, n, nil) },
+			"reserve":     func(n int, ago ...time.Duration) (string, error) { return s.run(s.Reserve, n, ago) },
+			"drain":       func(ms int) uint64 { return s.drain(ms) },
+			"raise":       func(ahead time.Duration) { s.Raise(s.position(s.now().Add(ahead))) },
+			"away":        func(away bool) { s.Away(away) },
+			"last":        func() string { return s.at(s.l.PositionOf(s.Last())) },
+			"last-of-all": func() time.Time { return s.l.Decompose(s.l.LastPosition()).Time },
+			"is-last":     func() bool { return s.l.PositionOf(s.Last()) == s.l.LastPosition() },
+			"distance":    func() time.Duration { return s.Distance() },
+			"bell": func() string {
+				defer func() { s.rung = 0 }()
+				return fmt.Sprintf("rang %d times, low: %v", s.rung, s.Low())
+			},
+		}
+	})
 }
 
 // Whatever the clock does, each id is above all before, none comes twice, and those of a Reserve are in a row.
@@ -136,175 +183,6 @@ func TestPositionsRiseWhateverTheClockDoes(t *testing.T) {
 	}
 }
 
-// A full tick flows into the next one, though the clock stands still: no position is passed over.
-func TestAFullTickFlowsOn(t *testing.T) {
-	s := newStand(t, Katsubushi())
-	s.grant(t, time.Second)
-	next := s.position(s.now())
-	for range 10 {
-		run, err := s.Take(s.moment, 3000)
-		if got := s.l.PositionOf(run.First); err != nil || got != next {
-			t.Fatalf("%d, %v; want %d", got, err, next)
-		}
-		next += uint64(run.N)
-	}
-	if want := s.position(s.now()) + 5*4096; next < want {
-		t.Errorf("%d, less than five ticks", next-s.position(s.now()))
-	}
-}
-
-// drain takes all that there is at this moment.
-func (s *stand) drain() (ids uint64) {
-	for {
-		run, err := s.Take(s.moment, 1<<16)
-		if err != nil {
-			return ids
-		}
-		ids += uint64(run.N)
-	}
-}
-
-// A record far ahead of the clock stops nobody: positions go on at 7/8 of the clock's pace, from when that was
-// noticed, and the distance shrinks. However long the clock was right before.
-func TestAWrongClockIsMadeUpFor(t *testing.T) {
-	for _, before := range []time.Duration{0, time.Hour} {
-		for _, l := range []Layout{Katsubushi(), Sonyflake()} {
-			s := newStand(t, l)
-			s.grant(t, 2*time.Hour)
-			if before > 0 {
-				s.drain()
-				s.moment += int64(before)
-				s.drain()
-			} else if _, err := s.Take(s.moment, 1); err != nil {
-				t.Fatal(err)
-			}
-			s.set(s.now().Add(-time.Minute))
-			if ids := s.drain(); ids > l.MaxSequence()+1 {
-				t.Errorf("%s after %v: %d ids at once", l, before, ids)
-			}
-			was, perSecond := s.Distance(), float64(l.MaxSequence()+1)*1000/float64(l.Unit)
-			ids := uint64(0)
-			for range 8000 {
-				s.moment += int64(time.Millisecond)
-				ids += s.drain()
-			}
-			if share := float64(ids) / 8 / perSecond; share < 0.87 || share > 0.88 {
-				t.Errorf("%s after %v: at %.3f of the clock's pace", l, before, share)
-			}
-			if shrunk := was - s.Distance(); shrunk < 900*time.Millisecond || shrunk > 1100*time.Millisecond {
-				t.Errorf("%s after %v: the distance was %v, and is %v", l, before, was, s.Distance())
-			}
-			s.set(s.now().Add(time.Minute)) // and then as before
-			if ids := s.drain(); float64(ids) < perSecond*0.9 {
-				t.Errorf("%s after %v: %d ids within the run-ahead", l, before, ids)
-			}
-		}
-	}
-}
-
-// A request that waits goes on asking with the moment at which it arrived.
-func TestARequestThatWaitsIsServed(t *testing.T) {
-	s := newStand(t, Katsubushi())
-	s.grant(t, time.Hour)
-	s.drain()
-	arrived := s.moment
-	if _, err := s.Reserve(arrived, 4096); err != ErrAhead {
-		t.Fatal(err)
-	}
-	s.set(s.now().Add(-time.Minute))
-	for range 10 {
-		s.moment += int64(time.Millisecond)
-		if _, err := s.Reserve(arrived, 4096); err == nil {
-			return
-		}
-	}
-	t.Error("it was not served")
-}
-
-// Who is raised while positions go on at the pace is served at that pace from there.
-func TestARaiseFarAheadIsServed(t *testing.T) {
-	s := newStand(t, Katsubushi())
-	s.grant(t, 2*time.Hour)
-	s.drain()
-	raised := s.position(s.now().Add(time.Hour))
-	s.Raise(raised)
-	ids := s.drain()
-	for range 8 {
-		s.moment += int64(time.Millisecond)
-		ids += s.drain()
-	}
-	if ids != 1+7*4096 || s.lastPosition() < raised {
-		t.Errorf("%d ids in 8 ticks, up to %d", ids, s.lastPosition()-raised)
-	}
-}
-
-// The time field of a layout may go beyond what 64 bits of ns can count. Ids are issued up to LastPosition, no further.
-func TestTheLastPositions(t *testing.T) {
-	s := newStand(t, nodeless)
-	last := nodeless.LastPosition()
-	if at := nodeless.Decompose(last).Time.Year(); at != 2261 {
-		t.Fatal(at)
-	}
-	if err := s.Append(last-9, last); err != nil {
-		t.Fatal(err)
-	}
-	got := s.drain()
-	for range 10 {
-		s.moment += int64(time.Hour)
-		got += s.drain()
-	}
-	if _, err := s.Take(s.moment, 1); got != 10 || err != ErrEmpty || s.lastPosition() != last {
-		t.Error(got, err, s.lastPosition())
-	}
-}
-
-// lastPosition returns the last position.
-func (s *stand) lastPosition() uint64 { return s.l.PositionOf(s.Last()) }
-
-// While the store is away, what is left of the block goes on for so long as it was granted ahead.
-func TestPositionsWhileTheStoreIsAway(t *testing.T) {
-	s := newStand(t, Katsubushi())
-	s.grant(t, 3*time.Second)
-	first, _ := s.Take(s.moment, 1)
-	s.moment += int64(5 * time.Second)
-	if run, err := s.Take(s.moment, 1); err != ErrEmpty {
-		t.Fatal(run, err)
-	}
-	s.Away(true)
-	run, err := s.Take(s.moment, 1)
-	if at := s.l.Decompose(run.First).Time; err != nil || run.First <= first.First || s.now().Sub(at) > 6*time.Second {
-		t.Fatal(run, err, first)
-	}
-	s.moment += int64(2 * time.Second)
-	if run, err := s.Take(s.moment, 1); err != ErrEmpty {
-		t.Fatal(run, err)
-	}
-}
-
-// An idle name never rings, and a busy one when half of its block is gone, by use or by time.
-func TestPositionsRing(t *testing.T) {
-	s := newStand(t, Katsubushi())
-	s.grant(t, 3*time.Second)
-	step := func(d time.Duration, want int, low bool) {
-		t.Helper()
-		s.moment += int64(d)
-		if _, err := s.Take(s.moment, 1); err != nil {
-			t.Fatal(err)
-		}
-		if s.rung != want || s.Low() != low {
-			t.Fatalf("rung %d times, low %v", s.rung, s.Low())
-		}
-	}
-	step(0, 0, false)
-	step(1400*time.Millisecond, 0, false)
-	if s.moment += int64(300 * time.Millisecond); s.rung != 0 || s.Low() {
-		t.Fatal("nobody asked")
-	}
-	step(0, 1, true)
-	s.grant(t, 3*time.Second)
-	step(time.Second, 1, false)
-}
-
 func TestPositionsOfManyGoroutines(t *testing.T) {
 	s := newStand(t, Katsubushi())
 	s.grant(t, time.Hour)
@@ -313,7 +191,7 @@ func TestPositionsOfManyGoroutines(t *testing.T) {
 	for g := range runs {
 		all.Go(func() {
 			for i := range 2000 {
-				moment := s.c() + int64(i)*int64(10*time.Microsecond)
+				moment := s.moment + int64(i)*int64(10*time.Microsecond)
 				take := s.Take
 				if g%2 == 0 {
 					take = s.Reserve
@@ -346,8 +224,6 @@ func TestPositionsOfManyGoroutines(t *testing.T) {
 	}
 }
 
-func (s *stand) c() int64 { return s.moment }
-
 func TestPositionsAllocateNothing(t *testing.T) {
 	s := newStand(t, Katsubushi())
 	s.grant(t, time.Hour)
@@ -358,30 +234,6 @@ func TestPositionsAllocateNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Error(n)
-	}
-}
-
-// The id of a position, and back, is that of Compose and Decompose, for all layouts.
-func TestPositionsOfIDs(t *testing.T) {
-	for _, l := range append(Layouts(), nodeless, inFront) {
-		at := l.LastPosition() / 3
-		v := l.AtPosition(at, l.MaxWorker())
-		p := l.Decompose(v)
-		if got, err := l.Compose(p); err != nil || got != v || p.Worker != l.MaxWorker() || l.PositionOf(v) != at {
-			t.Error(l, v, p, got, err)
-		}
-	}
-	for _, c := range []struct {
-		l    Layout
-		want uint64
-	}{
-		{Katsubushi(), 4096}, {Sonyflake(), 25600}, {Layout{Unit: 1, TimeBits: 41, SequenceBits: 20}, 1 << 20 * 1000},
-		{inFront, 256},
-		{Layout{Unit: 1, TimeBits: 41, WorkerBits: 9, SequenceBits: 12, WorkerHigh: true}, 4096 * 1000},
-	} {
-		if got := c.l.InRow(time.Second); got != c.want {
-			t.Error(c.l, got)
-		}
 	}
 }
 

@@ -2,15 +2,17 @@ package generator
 
 import (
 	"errors"
+	"fmt"
 	"math"
-	"math/rand/v2"
-	"runtime"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
-	"time"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 const year2024 = int64(1732060800000)
@@ -41,64 +43,139 @@ func mustTake(t testing.TB, s *Snowflake, now, limit int64, n int) id.Run {
 	return r
 }
 
-func TestNewRefuses(t *testing.T) {
-	l := Katsubushi()
-	for what, o := range map[string]Options{
-		"no layout":             {Lo: year2024, Hi: year2024},
-		"worker too large":      {Layout: l, Worker: 1024, Lo: year2024, Hi: year2024},
-		"past the time field":   {Layout: l, Lo: l.End(), Hi: l.End() + 5},
-		"far past it":           {Layout: l, Lo: math.MaxInt64, Hi: math.MaxInt64},
-		"window ends too early": {Layout: l, Lo: year2024, Hi: year2024 - 2},
-	} {
-		if _, err := NewSnowflake(o); err == nil {
-			t.Errorf("%s: accepted", what)
-		}
-	}
+// A lane is a worker id's Snowflake, and at times a Companion. Times are ms from one that the window was made with.
+type lane struct {
+	t      *testing.T
+	zero   int64
+	word   atomic.Uint64
+	o      Options
+	main   *Snowflake
+	beside *Companion
+	told   string
 }
 
-// A worker id that was never used may be granted from the beginning of time.
-func TestWindowFromBeforeTheEpoch(t *testing.T) {
-	for _, l := range unitLayouts() {
-		s := mustNew(t, Options{Layout: l, Lo: 1, Hi: l.Epoch + l.Unit - 1})
-		if s.Position() != 0 || s.Next() != l.Epoch || s.End() != l.Epoch+l.Unit-1 {
-			t.Errorf("%s: position %d, next %d, end %d", l, s.Position(), s.Next(), s.End())
-		}
-		if r := mustTake(t, s, 0, l.Epoch, 1); r.First != 0 {
-			t.Errorf("%s: the first id of all is %d", l, r.First)
-		}
-		s = mustNew(t, Options{Layout: l, Lo: math.MinInt64, Hi: l.Epoch - 1})
-		if _, err := s.Take(l.Epoch, l.Epoch, 1); !errors.Is(err, ErrWindow) {
-			t.Errorf("%s: a window before the epoch gave %v", l, err)
-		}
+func (p *lane) at(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if ms, ok := map[string]int64{"min": math.MinInt64, "max": math.MaxInt64}[text]; ok || err != nil {
+		return ms
 	}
+	return p.zero + n
 }
 
-func TestNextToTheClock(t *testing.T) {
-	s := mustNew(t, Options{Layout: Katsubushi(), Worker: 5, Lo: year2024, Hi: math.MaxInt64})
-	a := mustTake(t, s, year2024+10, year2024+10, 1)
-	b := mustTake(t, s, year2024+10, year2024+10, 3)
-	c := mustTake(t, s, year2024+11, year2024+11, 1)
-	if b.First != a.First+1 || b.N != 3 || c.First != a.First+1<<22 {
-		t.Errorf("%+v, then %+v, then %+v", a, b, c)
+// window makes a Snowflake, with ticks that begin anywhere or with a word that was handed out if further words say so.
+func (p *lane) window(layout string, worker uint64, from, lo, hi string, further ...string) (err error) {
+	l, err := layoutOf(layout)
+	if err != nil {
+		return err
 	}
+	p.zero = map[string]int64{"epoch": l.Epoch, "2024": year2024, "2027": companionStart, "end": l.End()}[from]
+	p.o = Options{Layout: l, Worker: worker, Lo: p.at(lo), Hi: p.at(hi), RandomStart: slices.Contains(further, "random"),
+		Word: &p.word}
+	if p.word.Store(0); slices.Contains(further, "handed-out") {
+		p.word.Store(l.First(p.o.Lo))
+	}
+	p.main, p.beside = nil, nil
+	return p.again()
 }
 
-func TestClockBackIsRiddenOut(t *testing.T) {
-	s := mustNew(t, Options{Layout: Katsubushi(), Lo: year2024, Hi: math.MaxInt64})
-	a := mustTake(t, s, year2024+500, year2024+1500, 1)
-	b := mustTake(t, s, year2024, year2024+1000, 1) // half a second back: within the second of run-ahead
-	if b.First != a.First+1 {
-		t.Errorf("after %d came %d", a.First, b.First)
+// again makes a Snowflake with the word that is there.
+func (p *lane) again() error {
+	s, err := NewSnowflake(p.o)
+	if err == nil {
+		p.main = s
 	}
-	if r, err := s.Take(year2024-600, year2024+400, 1); !errors.Is(err, ErrAhead) {
-		t.Errorf("1.1 s back: %+v, %v", r, err)
+	return err
+}
+
+func (p *lane) ids(l Layout, r id.Run, err error) (string, error) {
+	if err != nil {
+		return "", err
 	}
-	if s.Next() != year2024+500 {
-		t.Errorf("next at %d", s.Next())
+	first, last := l.Decompose(r.First), l.Decompose(r.First+uint64(r.N-1)*r.Stride)
+	if !first.Time.Equal(last.Time) || first.Worker != p.o.Worker || last.Worker != p.o.Worker {
+		p.t.Errorf("%+v to %+v", first, last)
 	}
-	if got := mustTake(t, s, year2024-500, year2024+500, 1); got.First != a.First+2 {
-		t.Errorf("a refused Take used something up: %d after %d", got.First, b.First)
+	return fmt.Sprintf("%d at %d, sequence %d to %d", r.N, first.Time.UnixMilli()-p.zero, first.Sequence,
+		last.Sequence), nil
+}
+
+// taking is a call of take, of which check must have told.
+func (p *lane) taking(l Layout, take func(now, limit int64, n int, leave uint64) (id.Run, error),
+	check func(now, limit int64) error, now, limit string, n int, leave ...uint64) (string, error) {
+	left, told := slices.Max(append(leave, 0)), check(p.at(now), p.at(limit))
+	r, err := take(p.at(now), p.at(limit), n, left)
+	if err != told && left == 0 {
+		p.t.Errorf("Check said %v", told)
 	}
+	return p.ids(l, r, err)
+}
+
+func (p *lane) companion(layout string) error {
+	l, err := layoutOf(layout)
+	if err == nil {
+		p.beside, err = NewCompanion(p.main, l, false)
+	}
+	return err
+}
+
+// resume goes on where the Companion has ended, or at another word.
+func (p *lane) resume(word ...uint64) (err error) {
+	p.beside, err = ResumeCompanion(p.main, p.beside.own.layout, false, append(word, p.beside.Word())[0])
+	return err
+}
+
+// news is what there is, if that has changed.
+func (p *lane) news() (now string) {
+	if p.main != nil {
+		now = fmt.Sprintf("- next %d, end %d", p.main.Next()-p.zero, p.main.End()-p.zero)
+		if p.main.Used() {
+			now += fmt.Sprintf(", position %d", p.main.Position()-p.zero)
+		}
+	}
+	if p.beside != nil {
+		now += fmt.Sprintf("; beside it next %d, end %d", p.beside.Next()-p.zero, p.beside.End()-p.zero)
+	}
+	if now == p.told {
+		return ""
+	}
+	p.told = now
+	return now
+}
+
+// TestLanes: what a Snowflake issues in its window, and a Companion beside it.
+func TestLanes(t *testing.T) {
+	steps.Run(t, "testdata/lanes.txt", func(t *testing.T) steps.Calls {
+		p := &lane{t: t}
+		return steps.Calls{
+			"window": p.window,
+			"again":  p.again,
+			"next-run": func() error {
+				p.o.Lo, p.o.Word = p.main.Seal()+1, nil
+				return p.again()
+			},
+			"take": func(now, limit string, n int, leave ...uint64) (string, error) {
+				return p.taking(p.o.Layout, p.main.TakeLeaving, p.main.Check, now, limit, n, leave...)
+			},
+			"extend": func(lo, hi string) error { return p.main.Extend(p.at(lo), p.at(hi)) },
+			"skip":   func(to string) error { return p.main.Skip(p.at(to)) },
+			"seal":   func() string { return fmt.Sprint("at ", p.main.Seal()-p.zero) },
+			"put-back": func(ms int64) { // the word, to so many ms after the epoch
+				p.word.Store(uint64(ms) << p.o.Layout.SequenceBits)
+			},
+			"companion": p.companion,
+			"beside": func(now, limit string, n int, leave ...uint64) (string, error) {
+				return p.taking(p.beside.own.layout, p.beside.Take, p.beside.Check, now, limit, n, leave...)
+			},
+			"resume":         p.resume,
+			"seal-companion": func() { p.beside.Seal() },
+			// as if others had used up the tick that ends there since it was looked at
+			"beside-from": func(last, now, limit string) (string, error) {
+				r, err := p.beside.takeFrom(p.at(last), p.at(now), p.at(limit), 1, 0)
+				return p.ids(p.beside.own.layout, r, err)
+			},
+			"": p.news,
+		}
+	})
 }
 
 // Every end of every unit: no id lies outside the window, and every tick wholly inside gives all of
@@ -140,75 +217,6 @@ func TestWindow(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Adjoining windows of one worker id, in any pieces: what one generator reports is where the next
-// may start, and nothing comes twice.
-func TestSuccessors(t *testing.T) {
-	for seed := range uint64(200) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		l := unitLayouts()[rnd.IntN(3)]
-		l.SequenceBits = 1 + uint8(rnd.IntN(3))
-		seen := map[uint64]bool{}
-		lo := l.Epoch + rnd.Int64N(5*l.Unit)
-		for range 20 {
-			hi := lo - 1 + rnd.Int64N(4*l.Unit)
-			s := mustNew(t, Options{Layout: l, Lo: lo, Hi: hi, RandomStart: rnd.IntN(2) == 0})
-			for range rnd.IntN(20) {
-				if rnd.IntN(5) == 0 {
-					to := hi + rnd.Int64N(3*l.Unit)
-					if err := s.Extend(hi+1, to); err != nil {
-						t.Fatal(err)
-					}
-					hi = to
-				}
-				now := lo - 2*l.Unit + rnd.Int64N(8*l.Unit)
-				r, err := s.Take(now, now+rnd.Int64N(3*l.Unit), 1+rnd.IntN(9))
-				if err != nil {
-					continue
-				}
-				for i := range r.N {
-					id := r.First + uint64(i)*r.Stride
-					if seen[id] {
-						t.Fatalf("seed %d: %d issued twice", seed, id)
-					}
-					seen[id] = true
-				}
-			}
-			last := s.Seal()
-			if last < lo-1 || last > hi {
-				t.Fatalf("seed %d: window %d..%d reports %d", seed, lo, hi, last)
-			}
-			lo = last + 1
-		}
-	}
-}
-
-func TestExtend(t *testing.T) {
-	l := Katsubushi()
-	s := mustNew(t, Options{Layout: l, Lo: year2024, Hi: year2024 - 1})
-	if _, err := s.Take(year2024, year2024, 1); !errors.Is(err, ErrWindow) {
-		t.Errorf("an empty window gave %v", err)
-	}
-	for _, lo := range []int64{year2024 - 1, year2024 + 1, year2024 + 1000, math.MinInt64} {
-		if s.Extend(lo, year2024+5000) == nil {
-			t.Errorf("extended from %d", lo)
-		}
-	}
-	if err := s.Extend(year2024, year2024+9); err != nil || s.End() != year2024+9 {
-		t.Fatalf("%v, end %d", err, s.End())
-	}
-	if err := s.Extend(year2024+10, year2024); err != nil || s.End() != year2024+9 {
-		t.Errorf("an earlier end: %v, end %d", err, s.End())
-	}
-	mustTake(t, s, year2024+9, year2024+9, 1)
-	if _, err := s.Take(year2024+10, year2024+10, 1); !errors.Is(err, ErrWindow) {
-		t.Errorf("past the end: %v", err)
-	}
-	if err := s.Extend(year2024+10, math.MaxInt64); err != nil || s.End() != l.End()-1 {
-		t.Fatalf("%v, end %d", err, s.End())
-	}
-	mustTake(t, s, l.End()-1, l.End()-1, 1)
 }
 
 // The clock may say anything at all. Nothing wraps, and nothing is issued twice.
@@ -253,34 +261,6 @@ func TestAbsurdClocks(t *testing.T) {
 	}
 }
 
-// The widest words: the position past the last must not look sealed.
-func TestLastPosition(t *testing.T) {
-	l := Layout{Epoch: 0, Unit: 1, TimeBits: 50, WorkerBits: 2, SequenceBits: 12}
-	s := mustNew(t, Options{Layout: l, Worker: 3, Lo: l.End() - 1, Hi: math.MaxInt64})
-	r := mustTake(t, s, l.End()-1, math.MaxInt64, 1<<20)
-	if r.N != 4096 || r.First+4095 != math.MaxUint64 {
-		t.Errorf("%+v", r)
-	}
-	if _, err := s.Take(l.End()-1, math.MaxInt64, 1); !errors.Is(err, ErrWindow) {
-		t.Errorf("after the last id of all: %v", err)
-	}
-	if got := s.Position(); got != l.End()-1 {
-		t.Errorf("position %d", got)
-	}
-}
-
-func TestTakeAsksForAtLeastOne(t *testing.T) {
-	s := mustNew(t, Options{Layout: Katsubushi(), Lo: year2024, Hi: math.MaxInt64})
-	for _, n := range []int{0, -1, math.MinInt} {
-		if r := mustTake(t, s, year2024, year2024, n); r.N != 1 {
-			t.Errorf("Take(%d) gave %d", n, r.N)
-		}
-	}
-	if r := mustTake(t, s, year2024, year2024, math.MaxInt); r.N != 4096-3 {
-		t.Errorf("the rest of the tick is %d", r.N)
-	}
-}
-
 func TestRandomStart(t *testing.T) {
 	s := mustNew(t, Options{Layout: Katsubushi(), Worker: 9, Lo: year2024, Hi: math.MaxInt64, RandomStart: true})
 	var low [8]int
@@ -290,76 +270,6 @@ func TestRandomStart(t *testing.T) {
 	for shard, n := range low {
 		if n < 850 || n > 1150 { // 1,000 expected; the clock is fixed, so the figures are too
 			t.Errorf("shard %d of 8 got %d of 8000", shard, n)
-		}
-	}
-}
-
-func TestConcurrentTakesAreUnique(t *testing.T) {
-	for _, l := range unitLayouts() {
-		s := mustNew(t, Options{Layout: l, Worker: 3, Lo: year2024, Hi: math.MaxInt64})
-		const workers, each = 8, 5000
-		all := make([][]uint64, workers)
-		var wg sync.WaitGroup
-		for w := range workers {
-			wg.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(w), 2))
-				for len(all[w]) < each {
-					now := year2024 + rnd.Int64N(3*l.Unit)
-					r, err := s.Take(now, now+1000*l.Unit, 1+rnd.IntN(20))
-					if err != nil {
-						t.Errorf("%s: %v", l, err)
-						return
-					}
-					for i := range r.N {
-						all[w] = append(all[w], r.First+uint64(i)*r.Stride)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		ids := slices.Concat(all...)
-		total := len(ids)
-		slices.Sort(ids)
-		if unique := len(slices.Compact(ids)); unique != total {
-			t.Errorf("%s: %d of %d ids are duplicates", l, total-unique, total)
-		}
-	}
-}
-
-// Takes race with Seal: none succeeds that the reported position does not cover.
-func TestSealBeatsRunningTakes(t *testing.T) {
-	l := Katsubushi()
-	for round := range 300 {
-		s := mustNew(t, Options{Layout: l, Lo: year2024, Hi: math.MaxInt64})
-		const takers = 4
-		var last [takers]int64
-		var started, wg sync.WaitGroup
-		started.Add(takers)
-		for i := range takers {
-			wg.Go(func() {
-				for n := 0; ; n++ {
-					r, err := s.Take(year2024, l.End(), 1000)
-					if err != nil {
-						if !errors.Is(err, ErrSealed) {
-							t.Error(err)
-						}
-						return
-					}
-					last[i] = l.Decompose(r.First).Time.UnixMilli()
-					if n == 0 {
-						started.Done()
-					}
-					if n%64 == 0 {
-						runtime.Gosched() // on few processors, let Seal come to its turn
-					}
-				}
-			})
-		}
-		started.Wait()
-		sealedAt := s.Seal()
-		wg.Wait()
-		if got := slices.Max(last[:]); got != sealedAt || s.Seal() != sealedAt || s.Position() != sealedAt {
-			t.Fatalf("round %d: sealed at %d, but an id of %d was issued; position %d", round, sealedAt, got, s.Position())
 		}
 	}
 }
@@ -419,32 +329,5 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", l, n)
 		}
-	}
-}
-
-// Only the tick of the limit is not used up: neither the ones before it nor the present, where it
-// is not that tick.
-func TestTakeLeavingLeavesTheEndOfTheLastTick(t *testing.T) {
-	l := Katsubushi()
-	l.Unit = 10
-	lo := l.Epoch + 1000
-	s, err := NewSnowflake(Options{Layout: l, Worker: 1, Lo: lo, Hi: lo + 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range []struct {
-		now, limit int64 // ms of the window
-		want       int   // ids of the run, 0 = ErrAhead
-	}{
-		{0, 19, 4000}, {0, 19, 96}, {5, 19, 3096}, {9, 19, 0}, {10, 19, 0}, {10, 20, 1000}, {10, 20, 3096}, {10, 29, 0},
-		{35, 35, 3096}, {35, 39, 0},
-	} {
-		r, err := s.TakeLeaving(lo+c.now, lo+c.limit, 4000, 1000)
-		if r.N != c.want || (c.want == 0) != errors.Is(err, ErrAhead) {
-			t.Errorf("%d: now %d, limit %d: %d ids, %v", i, c.now, c.limit, r.N, err)
-		}
-	}
-	if r, err := s.Take(lo+39, lo+39, 4000); r.N != 1000 || err != nil {
-		t.Errorf("what was left: %d ids, %v", r.N, err)
 	}
 }

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/big"
@@ -36,38 +35,6 @@ func mustText(t testing.TB, k TextKind, l Layout) *TextLayout {
 		t.Fatal(err)
 	}
 	return &text
-}
-
-func TestGoldenTexts(t *testing.T) {
-	// 2026-11-22T01:02:03.456Z, worker 0x2a5, sequence 0x3c1
-	at := time.Date(2026, 11, 22, 1, 2, 3, 456e6, time.UTC)
-	const random = 0xfedcba9876543210
-	for _, c := range []struct {
-		kind   TextKind
-		layout Layout
-		want   string
-	}{
-		// 01a200c644c0 ms, sequence 3c1, then worker id 1010100101 behind the variant's 10
-		{UUID7, Katsubushi(), "01a200c6-44c0-73c1-aa5f-edcba9876610"},
-		{UUID7, Sonyflake(), "01a200c6-44ba-7c10-8a97-fb72ea61da10"},
-		{ULID, Katsubushi(), "01M80CCH607GD9FYVJX9GXJCGG"},
-		{ULID, JS53(), "01M80CCH60G9FYVJX9GXJM6CGG"},
-		{ObjectID, Katsubushi(), "6b023f0b720f06a5fedcba98"},
-		{ObjectID, Instagram(), "6b023f0b723c1152ff6e5d4c"},
-	} {
-		p := Parts{Time: at, Worker: 0x2a5 & c.layout.MaxWorker(), Sequence: 0x3c1 & c.layout.MaxSequence()}
-		number, err := c.layout.Compose(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(mustText(t, c.kind, c.layout).Make(number, random).Append(nil, 0)); got != c.want {
-			t.Errorf("%s of %s: %s, want %s", c.kind, c.layout, got, c.want)
-		}
-	}
-	if got := string(UUID4(0x0123456789abcdef, 0xfedcba9876543210).
-		Append(nil, 0)); got != "01234567-89ab-4def-bedc-ba9876543210" {
-		t.Errorf("uuid4: %s", got)
-	}
 }
 
 // inPlace is the value that the drawing at TextLayout shows, put together from its fields in the
@@ -189,83 +156,6 @@ func judged(t *testing.T, k TextKind, r id.Run) int64 {
 			t.Fatalf("%s: %v, %v", text, o, err)
 		}
 		return o.Timestamp().UnixMilli() + int64(r.First>>54)
-	}
-}
-
-// However many are taken at once, whatever the clock does, and whichever random bits there are: the
-// texts of a Snowflake rise.
-func TestTextsAreInTheOrderOfIssue(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(5, 6))
-	for _, l := range Layouts() {
-		for _, random := range []bool{false, true} {
-			now := l.Epoch + 1<<38
-			s := mustNew(t, Options{Layout: l, Worker: 3, Lo: now, Hi: math.MaxInt64, RandomStart: random})
-			var last [3][]byte
-			for range 20_000 {
-				now += rnd.Int64N(5) - 1
-				r, err := s.Take(now, now+1000, 1+rnd.IntN(5))
-				if err != nil {
-					continue
-				}
-				for i := range r.N {
-					for j, k := range textKinds {
-						text := mustText(t, k, l).Make(r.First+uint64(i)*r.Stride, rnd.Uint64()).Append(nil, 0)
-						if bytes.Compare(last[j], text) >= 0 {
-							t.Fatalf("%s of %s: %s after %s", k, l, text, last[j])
-						}
-						last[j] = text
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestRandomBits(t *testing.T) {
-	for _, l := range Layouts() {
-		for k, want := range map[TextKind]int{UUID7: 50, ULID: 50, ObjectID: 30} {
-			text := mustText(t, k, l)
-			var changed, zero big.Int
-			a := text.Make(1<<40, 0)
-			for bit := range 64 {
-				b := text.Make(1<<40, 1<<bit)
-				v := new(big.Int).SetUint64(a.High ^ b.High)
-				changed.Or(&changed, v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(a.First^b.First)))
-			}
-			n := 0
-			for i := range changed.BitLen() {
-				n += int(changed.Bit(i))
-			}
-			if n < want || n < text.RandomBits() || changed.Cmp(&zero) == 0 {
-				t.Errorf("%s of %s has %d random bits, says %d, want %d", k, l, n, text.RandomBits(), want)
-			}
-		}
-	}
-}
-
-func TestTooManyBitsForAText(t *testing.T) {
-	l := Layout{Epoch: 0, Unit: 1, TimeBits: 9, WorkerBits: 30, SequenceBits: 25}
-	_, err := NewTextLayout(ObjectID, l)
-	if want := "generator: 30 worker + 25 sequence bits: objectid has 54 for both"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	for _, k := range []TextKind{UUID7, ULID} {
-		mustText(t, k, l)
-	}
-}
-
-func TestTextTimesThatDoNotFit(t *testing.T) {
-	text := mustText(t, ObjectID, Sonyflake())
-	if err := text.CheckTime(1000<<32 - 1); err != nil {
-		t.Error(err)
-	}
-	want := "generator: 2106-02-07T06:28:16Z does not fit into objectid, whose time goes from 1970-01-01T00:00:00Z to " +
-		"2106-02-07T06:28:15Z"
-	if err := text.CheckTime(1000 << 32); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	if text.CheckTime(-1) == nil {
-		t.Error("a time before 1970 fits")
 	}
 }
 
