@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,9 @@ func encode(generation int) []byte {
 func decode(b []byte) (n int, generation uint64, err error) {
 	body, err := format.Body(b)
 	if err == nil {
+		err = format.Same(b, body)
+	}
+	if err == nil {
 		_, err = fmt.Sscanf(body, "generation %d\n", &generation)
 	}
 	return int(generation), generation, err
@@ -37,6 +41,42 @@ func mayOverwrite(content []byte) error {
 		return durable.ErrNotWhole
 	}
 	return nil
+}
+
+// Whatever becomes of a byte, nothing wrong is believed: one copy is found damaged, and the other is used. A copy that
+// is cut off, or of another version, is no copy either, and of two whole ones the newer wins.
+func TestDamage(t *testing.T) {
+	read := func(b []byte, want, damaged int, wrong error) {
+		t.Helper()
+		n, bad, err := durable.Recover(b, decode)
+		if n != want || len(bad) != damaged || !errors.Is(err, wrong) {
+			t.Fatalf("generation %d, %q, %v; want %d, %d damaged, %v", n, bad, err, want, damaged, wrong)
+		}
+	}
+	old, newer := encode(1), encode(2)
+	for _, b := range [][]byte{slices.Concat(old, newer), slices.Concat(newer, old)} {
+		read(b, 2, 0, nil)
+	}
+	both := slices.Concat(old, old)
+	for i := range both {
+		for _, flip := range []byte{0xff, 1 << (i % 8)} {
+			both[i] ^= flip
+			read(both, 1, 1, nil)
+			last := both[i/len(old)*len(old):][:len(old)] // that is left
+			read(last, 0, 2, durable.ErrDamaged)
+			both[i] ^= flip
+		}
+		if i < len(old) {
+			read(both[:i], 0, 2, durable.ErrDamaged)
+		} else {
+			read(both[:i], 1, 1, nil)
+		}
+	}
+	read(append(both, 0), 1, 1, nil)
+	later := durable.Format{Kind: "test", Version: "2"}.Append(nil, "generation 3\n")
+	for _, b := range [][]byte{slices.Concat(later, old), slices.Concat(old, later)} {
+		read(b, 0, 0, durable.ErrVersion)
+	}
 }
 
 // updates writes one generation after the other until the power is cut, by one process or by a new one
@@ -102,18 +142,16 @@ func TestTwoErrorsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A stalling is the disk of a process that is stopped once it has opened a new file.
-type stalling struct {
-	durable.Disk
-	meanwhile func()
-}
-
-func (s stalling) Open(path string, create bool) (durable.File, error) {
-	f, err := s.Disk.Open(path, create)
-	if create {
-		s.meanwhile()
-	}
-	return f, err
+// stoppedBefore is the disk of a process that is stopped before its first operation of a kind.
+func stoppedBefore(disk durable.Disk, op string, meanwhile func() error) *crashdisk.Watched {
+	stopped := false
+	return &crashdisk.Watched{Disk: disk, Before: func(next string) error {
+		if stopped || !strings.HasPrefix(next, op) {
+			return nil
+		}
+		stopped = true
+		return meanwhile()
+	}}
 }
 
 // A process that is stopped while it writes a new file, and has no lock any more when it goes on, leaves the file of
@@ -122,12 +160,11 @@ func TestAStoppedProcessWritesIntoNoOthersFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	locked := true
 	other := &durable.Copies{Disk: durable.OS{}, Path: path, Locked: func() bool { return true }}
-	stopped := &durable.Copies{Path: path, Locked: func() bool { return locked }, Disk: stalling{durable.OS{}, func() {
-		locked = false
-		if err := other.Create(encode(2)); err != nil {
-			t.Fatal(err)
-		}
-	}}}
+	stopped := &durable.Copies{Path: path, Locked: func() bool { return locked },
+		Disk: stoppedBefore(durable.OS{}, "write", func() error {
+			locked = false
+			return other.Create(encode(2))
+		})}
 	if err := stopped.Create(encode(1)); !errors.Is(err, durable.ErrNotLocked) {
 		t.Error(err)
 	}
@@ -143,29 +180,15 @@ func TestAStoppedProcessWritesIntoNoOthersFile(t *testing.T) {
 	}
 }
 
-// A renaming is the disk of a process that is stopped once it has renamed a file.
-type renaming struct {
-	durable.Disk
-	meanwhile func()
-}
-
-func (r renaming) Rename(from, to string) error {
-	err := r.Disk.Rename(from, to)
-	r.meanwhile()
-	return err
-}
-
 // A process that is stopped after it renamed its new file takes no file for its own that another one has put there,
 // though the lock is back.
 func TestAFileFoundAfterTheRenameMayBeAnothers(t *testing.T) {
 	disk := &crashdisk.Disk{}
 	free := func() bool { return true }
 	other := &durable.Copies{Disk: disk, Path: "record", Locked: free}
-	stopped := &durable.Copies{Path: "record", Locked: free, Disk: renaming{disk, func() {
-		if err := other.Create(encode(2)); err != nil {
-			t.Fatal(err)
-		}
-	}}}
+	stopped := &durable.Copies{Path: "record", Locked: free, Disk: stoppedBefore(disk, "syncdir", func() error {
+		return other.Create(encode(2))
+	})}
 	if err := stopped.Create(encode(1)); err == nil || stopped.File() != nil {
 		t.Errorf("created, %v", err)
 	}

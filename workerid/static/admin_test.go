@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/mount"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -20,20 +21,22 @@ import (
 type office struct {
 	*world
 	store   *static.Store
+	held    workerid.Grant
+	anyDisk bool
 	layout  string
 	layouts map[string]string // by name
 }
 
 // say leaves out of a text what differs from run to run.
 func (o *office) say(text string) string {
-	old := []string{o.dir, "DIR"}
+	var old []string
 	for name, layout := range o.layouts {
 		old = append(old, layout, name)
 	}
 	if id := static.MachineID(); id != "" {
 		old = append(old, id, "THIS")
 	}
-	return strings.NewReplacer(old...).Replace(text)
+	return strings.NewReplacer(old...).Replace(o.bare(text))
 }
 
 func (o *office) failed(err error) string {
@@ -79,7 +82,7 @@ func (o *office) inspect() string {
 // open opens a daemon's Store, on another machine if a name says so.
 func (o *office) open(worker uint64, machine ...string) string {
 	c := o.config(worker)
-	c.Fingerprint = o.layouts[o.layout]
+	c.Fingerprint, c.AnyDisk = o.layouts[o.layout], o.anyDisk
 	if c.Machine = static.MachineID(); len(machine) > 0 {
 		c.Machine = machine[0]
 	}
@@ -96,6 +99,7 @@ func (o *office) acquire(least, most uint64) string {
 	if err != nil {
 		return o.failed(err)
 	}
+	o.held = g
 	return fmt.Sprintf("from %d", g.Lo-t0)
 }
 
@@ -129,8 +133,21 @@ func TestOperators(t *testing.T) {
 				}
 				return fmt.Sprint(s.Close())
 			},
-			"log":   o.logged,
-			"mv":    func(from, to string) error { return os.Rename(in(from), in(to)) },
+			"log": o.logged,
+			"mv":  func(from, to string) error { return os.Rename(in(from), in(to)) },
+			"extend": func() (string, error) {
+				o.pass(500)
+				g, err := extendOne(ctx, o.store, o.held)
+				return fmt.Sprintf("to %d", g.Hi-t0), err
+			},
+			"small":    func(size string) { o.dir = mount.Small(t, size) },
+			"any-disk": func() { o.anyDisk = true },
+			"fill":     func() { fill(t, o.dir) },
+			"unfill":   func() error { return os.Remove(in("filler")) },
+			"ls": func(pattern string) (string, error) {
+				all, err := filepath.Glob(in(pattern))
+				return o.say(strings.Join(all, "\n")), err
+			},
 			"close": func() error { return o.store.Close() },
 			"needs-identity": func() {
 				if static.MachineID() == "" {

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
-	"github.com/katsubushi/katsubushi/v3/test/mount"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -51,7 +48,7 @@ func (l *life) run(t *testing.T) {
 		l.use(s, g, g.Hi)
 		for range 4 {
 			l.pass(500)
-			longer, err := extendOne(s, g)
+			longer, err := extendOne(ctx, s, g)
 			if err != nil {
 				if l.tolerate(t, err) {
 					return
@@ -218,94 +215,6 @@ func manyLives(t *testing.T, share bool) {
 	}
 }
 
-// A disk that is really full.
-func TestFullDisk(t *testing.T) {
-	dir := mount.Small(t, "32k")
-	w := newWorld(t)
-	w.dir = dir
-	c := w.config(7)
-	if _, err := static.Open(c); !errors.Is(err, static.ErrFileSystem) {
-		t.Errorf("tmpfs was accepted: %v", err)
-	}
-	c.AnyDisk = true
-	open := func() *static.Store {
-		s, err := static.Open(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
-	s := open()
-	fill(t, dir)
-	if _, err := s.Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the first file of all, on a full disk: %v", err)
-	}
-	if err := os.Remove(dir + "/filler"); err != nil {
-		t.Fatal(err)
-	}
-	g, err := s.Acquire(ctx, one)
-	if err != nil {
-		t.Fatalf("with room again: %v", err)
-	}
-	fill(t, dir)
-	w.pass(500)
-	if g, err = extendOne(s, g); err != nil {
-		t.Fatalf("an update needs no room: %v", err)
-	}
-	s.Close()
-	s = open()
-	next, err := s.Acquire(ctx, one)
-	if err != nil || next.Lo != g.Hi+1 {
-		t.Errorf("a start on a full disk: %+v, %v after %+v", next, err, g)
-	}
-	if says := "the disk is full: the state file is overwritten in place"; !strings.Contains(w.log.String(), says) {
-		t.Errorf("not worth a word: %s", w.log)
-	}
-	if left, err := filepath.Glob(dir + "/*.tmp"); left != nil || err != nil {
-		t.Errorf("what there was no room for is still there: %q, %v", left, err)
-	}
-	if i := inspectOne(t, dir); i.Damage != nil || !i.HighWater.Equal(time.UnixMilli(next.Hi)) {
-		t.Errorf("%+v after %+v", i, next)
-	}
-
-	// With one copy damaged there is no order of writing in which one is whole at any moment.
-	s.Close()
-	path := dir + "/worker-7.state"
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []int{100, len(whole) - 4000} {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.WriteAt(whole, 0)
-		f.WriteAt([]byte{0}, int64(at))
-		f.Close()
-		s = open()
-		if got, err := s.Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) ||
-			!strings.Contains(err.Error(), "not both of its copies are whole") {
-			t.Fatalf("byte %d damaged, on a full disk: %+v, %v", at, got, err)
-		}
-		if i := inspectOne(t, dir); i.Err != nil || len(i.Damage) != 1 {
-			t.Errorf("byte %d damaged: %+v", at, i)
-		}
-		s.Close()
-	}
-	s = open()
-	if err := os.Remove(dir + "/filler"); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := s.Acquire(ctx, one); err != nil || again.Lo != next.Hi+1 {
-		t.Errorf("with room again: %+v, %v after %+v", again, err, next)
-	}
-	if i := inspectOne(t, dir); i.Damage != nil {
-		t.Errorf("%+v", i)
-	}
-}
-
 // fill leaves no room on a small file system.
 func fill(t *testing.T, dir string) {
 	t.Helper()
@@ -329,48 +238,6 @@ func inspectOne(t *testing.T, dir string) static.Info {
 		t.Fatal(err)
 	}
 	return infos[0]
-}
-
-// The power is cut before every operation of a start on a full disk, and that fails once at every
-// operation: what there was is overwritten.
-func TestPowerCutOnAFullDisk(t *testing.T) {
-	for _, trouble := range []error{errPower, syscall.EIO} {
-		for at, n := 0, 1; n > at; at++ {
-			l := &life{world: newWorld(t)}
-			disk := &crashdisk.Disk{}
-			l.disk = disk
-			s, err := static.Open(l.config(7))
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.issued = mustAcquire(t, s, one).Hi
-			s.Close()
-			n = 0
-			disk.Fault = func(op string) error {
-				if n++; n > at && (trouble == errPower || n == at+1) {
-					return trouble
-				}
-				if strings.HasPrefix(op, "write worker-7.state.") {
-					return syscall.ENOSPC
-				}
-				return nil
-			}
-			if s, err = static.Open(l.config(7)); err == nil {
-				for range 2 { // when it is tried again, the copies may be of two attempts
-					if g, err := s.Acquire(ctx, one); err == nil {
-						l.issued = max(l.issued, g.Hi)
-						break
-					}
-				}
-			}
-			disk.Fault = nil
-			for seed := range uint64(100) {
-				l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))),
-					fmt.Sprintf("%v after %d operations, seed %d", trouble, at, seed))
-			}
-			l.next(t, disk.Kill(), fmt.Sprintf("%v after %d operations", trouble, at))
-		}
-	}
 }
 
 // A new file was put in place, and its name may not be durable: by a process that got an error, or

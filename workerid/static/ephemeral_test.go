@@ -1,50 +1,72 @@
 package static_test
 
 import (
-	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
+// TestEphemeral: Stores without a directory, and which processes of a host find that they have the same worker id.
+// Times are ms from where the clock began.
 func TestEphemeral(t *testing.T) {
-	now := t0
-	s, err := static.NewEphemeral(static.EphemeralConfig{
-		Workers: []uint64{7, 9}, Fingerprint: fingerprint, RunAhead: time.Second, Now: func() int64 { return now },
+	layout := fmt.Sprintf("test-%x", rand.Uint64()) // not one that somebody else on this host uses
+	script.Run(t, "testdata/ephemeral.txt", func(t *testing.T, play func(script.Do)) {
+		w, stores, held := newWorld(t), map[string]workerid.Backend{}, map[string]workerid.Grant{}
+		keep := func(name string, s workerid.Backend, err error) error {
+			if err == nil {
+				stores[name] = s
+				t.Cleanup(func() { s.Close() })
+			}
+			return err
+		}
+		// a layout is "mine" or another's, of whom "" claims nothing
+		open := func(name string, worker uint64, of string) error {
+			c := newWorld(t).config(worker)
+			c.Fingerprint, c.Claim = layout+of, of != ""
+			s, err := static.Open(c)
+			return keep(name, s, err)
+		}
+		calls := script.Calls{
+			"linux": func() {
+				if runtime.GOOS != "linux" {
+					t.Skip("only Linux has claims")
+				}
+			},
+			"open": open,
+			"ephemeral": func(name, of string, workers ...uint64) error {
+				s, err := static.NewEphemeral(static.EphemeralConfig{Workers: workers, Fingerprint: layout + of,
+					RunAhead: time.Second, Now: func() int64 { return w.id }, Claim: of != ""})
+				return keep(name, s, err)
+			},
+			"close": func(name string) error { return stores[name].Close() },
+			"clock": func(ms int64) { w.id += ms },
+			"acquire": func(name string, least, most uint64) (string, error) {
+				g, err := stores[name].Acquire(ctx, workerid.Request{Owner: "me", Min: least, Max: most})
+				if err != nil {
+					return "", err
+				}
+				held[name] = g
+				return fmt.Sprintf("%d from %d, for ever: %v", g.Worker, g.Lo-t0, g.Hi == workerid.Forever), nil
+			},
+			"extend": func(name string) (bool, error) {
+				g, err := extendOne(ctx, stores[name], held[name])
+				return g == held[name], err
+			},
+			// release NAME MS: the window's start and so much more is the last
+			"release": func(name string, ms int64) error {
+				return stores[name].Release(ctx, held[name], held[name].Lo+ms)
+			},
+		}
+		play(func(words []string) string {
+			return strings.ReplaceAll(calls.Do(t, words), fmt.Sprint("process ", os.Getpid()), "process PID")
+		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	g := mustAcquire(t, s, one)
-	if g != (workerid.Grant{Worker: 7, Owner: "me", Lo: t0 + 1001, Hi: workerid.Forever}) {
-		t.Errorf("%+v", g)
-	}
-	if _, err := s.Acquire(ctx, one); !errors.Is(err, workerid.ErrNoID) {
-		t.Errorf("twice: %v", err)
-	}
-	if g := mustAcquire(t, s, workerid.Request{Min: 1, Max: 10}); g.Worker != 9 {
-		t.Errorf("%+v", g)
-	}
-	if same, err := extendOne(s, g); err != nil || same != g {
-		t.Errorf("%+v, %v", same, err)
-	}
-	if err := s.Release(ctx, g, g.Lo-2); err == nil {
-		t.Error("released before its window")
-	}
-	if err := s.Release(ctx, g, t0+5000); err != nil {
-		t.Error(err)
-	}
-	if err := s.Release(ctx, g, t0+5000); !errors.Is(err, workerid.ErrLost) {
-		t.Errorf("released twice: %v", err)
-	}
-	if _, err := extendOne(s, g); !errors.Is(err, workerid.ErrLost) {
-		t.Errorf("extended after release: %v", err)
-	}
-	now -= 3000
-	if g := mustAcquire(t, s, one); g.Lo != t0+5001 {
-		t.Errorf("%+v after a release at %d", g, t0+5000)
-	}
 }

@@ -2,7 +2,6 @@ package static
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
@@ -100,77 +98,6 @@ func TestEmptyTexts(t *testing.T) {
 	got, err := decode(r.encode(nil))
 	if got != r || err != nil {
 		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-func TestNewerCopyWins(t *testing.T) {
-	older, newer := sample(), sample()
-	newer.Generation, newer.HighWater = 43, 1732060801999 // a release: newer, and lower
-	for _, b := range [][]byte{newer.encode(older.encode(nil)), older.encode(newer.encode(nil))} {
-		if got, damaged, err := recoverRecord(b); got != newer || damaged != nil || err != nil {
-			t.Errorf("%+v, %v, %v", got, damaged, err)
-		}
-	}
-}
-
-// flips are the changes that each byte goes through: all bits, and one.
-func flips(i int) []byte { return []byte{0xff, 1 << (i % 8)} }
-
-// Every byte of the file changed: one copy is found damaged, the other used.
-func TestEveryFlippedByte(t *testing.T) {
-	r := sample()
-	b := r.encode(r.encode(nil))
-	for i := range b {
-		for _, flip := range flips(i) {
-			b[i] ^= flip
-			if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
-				t.Fatalf("byte %d changed by %#x: %+v, %v, %v", i, flip, got, damaged, err)
-			}
-			b[i] ^= flip
-		}
-	}
-}
-
-// With the other copy gone already, a changed byte anywhere is refused: nothing wrong is ever
-// believed.
-func TestEveryFlippedByteOfTheLastCopy(t *testing.T) {
-	r := sample()
-	b := append(make([]byte, copySize), r.encode(nil)...)
-	if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
-		t.Fatalf("%+v, %v, %v", got, damaged, err)
-	}
-	for i := copySize; i < len(b); i++ {
-		for _, flip := range flips(i) {
-			b[i] ^= flip
-			if got, _, err := recoverRecord(b); !errors.Is(err, ErrDamaged) {
-				t.Fatalf("byte %d changed by %#x: %+v, %v", i, flip, got, err)
-			}
-			b[i] ^= flip
-		}
-	}
-}
-
-func TestEveryTruncation(t *testing.T) {
-	r := sample()
-	b := r.encode(r.encode(nil))
-	for n := range b {
-		got, damaged, err := recoverRecord(b[:n])
-		if n < copySize && !errors.Is(err, ErrDamaged) || n >= copySize && (got != r || len(damaged) != 1 || err != nil) {
-			t.Fatalf("%d bytes: %+v, %v, %v", n, got, damaged, err)
-		}
-	}
-	if got, damaged, err := recoverRecord(append(b, 0)); got != r || len(damaged) != 1 || err != nil {
-		t.Errorf("a byte more: %+v, %v, %v", got, damaged, err)
-	}
-}
-
-func TestOtherVersions(t *testing.T) {
-	r := sample()
-	b := bytes.Replace(r.encode(nil), []byte("state 1\n"), []byte("state 2\n"), 1)
-	end := bytes.Index(b, []byte("crc32c "))
-	copy(b[end:], fmt.Sprintf("crc32c %08x", crc32.Checksum(b[:end], crc32.MakeTable(crc32.Castagnoli))))
-	if _, _, err := recoverRecord(append(b, b...)); !errors.Is(err, durable.ErrVersion) || errors.Is(err, ErrDamaged) {
-		t.Error(err)
 	}
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +34,8 @@ type world struct {
 	id     int64         // the id clock
 	clocks static.Clocks // of the machine
 	log    *strings.Builder
+	stalls bool // writes wait
+	waits  []func()
 }
 
 func newWorld(t testing.TB) *world {
@@ -64,8 +64,27 @@ func (w *world) config(workers ...uint64) static.Config {
 			return w.clocks
 		}, Machine: "machine-1", Share: w.share,
 		Memory: w.memory, Issued: generator.Katsubushi().Issued, First: generator.Katsubushi().First,
-		Background: func(f func()) { f() },
+		Background: w.write,
 	}
+}
+
+// write carries out what a Store does in the background.
+func (w *world) write(f func()) {
+	if w.stalls {
+		w.waits = append(w.waits, f)
+	} else {
+		f()
+	}
+}
+
+// answer carries out what has waited.
+func (w *world) answer() string {
+	waited := w.waits
+	w.stalls, w.waits = false, nil
+	for _, f := range waited {
+		f()
+	}
+	return fmt.Sprint(len(waited), " writes")
 }
 
 func (w *world) open(t testing.TB, workers ...uint64) *static.Store {
@@ -87,7 +106,7 @@ func mustAcquire(t testing.TB, s workerid.Store, want workerid.Request) workerid
 	return g
 }
 
-func extendOne(s workerid.Store, g workerid.Grant) (workerid.Grant, error) {
+func extendOne(ctx context.Context, s workerid.Store, g workerid.Grant) (workerid.Grant, error) {
 	r, err := s.Extend(ctx, []workerid.Grant{g})
 	if err != nil {
 		return g, err
@@ -181,36 +200,6 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The same on a real disk, as far as its cost allows.
-func TestConformanceOnDisk(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(t, 7, 8)
-	mark := int64(0)
-	for i := range 5 {
-		a, b := mustAcquire(t, s, one), mustAcquire(t, s, workerid.Request{Owner: "me", Min: 8, Max: 8})
-		if a.Lo <= mark {
-			t.Fatalf("%+v starts below %d", a, mark)
-		}
-		for range 3 {
-			w.pass(500)
-			r, err := s.Extend(ctx, []workerid.Grant{a, b})
-			if err != nil || r[0].Err != nil || r[1].Err != nil || r[0].Grant.Hi != w.id+2000 {
-				t.Fatal(r, err)
-			}
-			a.Hi, b.Hi = r[0].Grant.Hi, r[1].Grant.Hi
-		}
-		mark = a.Hi
-		if i%2 == 0 {
-			mark = max(w.id, a.Lo-1)
-			if err := s.Release(ctx, a, mark); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.Close()
-		s = w.open(t, 7, 8)
-	}
-}
-
 // However long a tick is, a window that is extended in time always holds the present one whole.
 func TestLongTicks(t *testing.T) {
 	for _, unit := range []int64{1, 10, 1000, 2000, 10_000, 60_000} {
@@ -231,7 +220,7 @@ func TestLongTicks(t *testing.T) {
 		}
 		for since := int64(0); since < 3*unit+5000; since += 50 {
 			if since%500 == 0 {
-				next, err := extendOne(s, g)
+				next, err := extendOne(ctx, s, g)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -250,32 +239,6 @@ func TestLongTicks(t *testing.T) {
 		if !ids.Used() {
 			t.Errorf("ticks of %d ms: no ids", unit)
 		}
-	}
-}
-
-// The directory is deleted under a running daemon, and made again by somebody.
-func TestDirectoryGone(t *testing.T) {
-	w := newWorld(t)
-	w.dir = filepath.Join(w.dir, "state")
-	s := w.open(t, 7)
-	g := mustAcquire(t, s, one)
-	if err := os.RemoveAll(w.dir); err != nil {
-		t.Fatal(err)
-	}
-	w.pass(500)
-	if _, err := extendOne(s, g); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("extended without a directory: %v", err)
-	}
-	if err := os.Mkdir(w.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	w.pass(500)
-	if _, err := extendOne(s, g); !errors.Is(err, workerid.ErrLost) { // somebody else may have had it meanwhile
-		t.Fatal(err)
-	}
-	next := mustAcquire(t, s, one)
-	if next.Lo != w.id+2001 || next.Lo <= g.Hi {
-		t.Errorf("%+v after %+v", next, g)
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
@@ -16,16 +19,63 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
+const (
+	near = 2000          // ms that windows reach beyond the present
+	far  = near + 28_000 // and marks, where the next run need not wait for them
+)
+
+// remembering is a world on a simulated disk, with memory that outlives processes.
+func remembering(t *testing.T) (*world, *crashdisk.Disk, *crashdisk.Memory) {
+	w, disk, memory := newWorld(t), &crashdisk.Disk{}, &crashdisk.Memory{}
+	w.disk, w.memory = disk, memory
+	return w, disk, memory
+}
+
+// generate makes the generator of a window.
+func generate(t *testing.T, s *static.Store, g workerid.Grant) *generator.Snowflake {
+	t.Helper()
+	ids, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi,
+		Word: s.Word(7, g.Lo)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func mark(t *testing.T, disk *crashdisk.Disk) int64 {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "worker-7.state"), disk.Read("worker-7.state"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return inspectOne(t, dir).HighWater.UnixMilli()
+}
+
+// A memory that hands out the same page again, which no memory may.
+type samePage struct {
+	static.Memory
+	page static.Page
+}
+
+func (m *samePage) Make(nonce string, issued int64) (_ static.Page, err error) {
+	if m.page.Word == nil {
+		m.page, err = m.Memory.Make(nonce, issued)
+	}
+	return m.page, err
+}
+
 // A scene has processes of worker id 7, one after another or side by side, on a simulated disk.
 type scene struct {
 	*world
 	t      *testing.T
 	disk   *crashdisk.Disk
+	seen   *crashdisk.Watched // the disk, as processes have it
 	memory *crashdisk.Memory
 	runs   map[string]*process
 	kept   map[string]string // contents of files
 	then   *crashdisk.Memory
-	last   int64 // position of the last id
+	last   int64  // position of the last id
+	said   string // by what was done in the middle of a step
 }
 
 // A process has a Store, and the generator of its window if it issues ids.
@@ -50,11 +100,13 @@ func (s *scene) window(p *process) string {
 	return fmt.Sprintf("from %d to %d ms", p.grant.Lo-s.id, p.grant.Hi-s.id)
 }
 
-var nonces = regexp.MustCompile(`-[A-Z0-9]{26}`)
+var nonces = regexp.MustCompile(`-[A-Z0-9]{26}|[.][0-9a-f]+-[0-9a-f]+[.]tmp`)
 
-// bare leaves the directory and nonces out of a text.
+// bare leaves the directory, nonces and names of locks out of a text.
 func (w *world) bare(text string) string {
-	return nonces.ReplaceAllString(strings.ReplaceAll(text, w.dir, "DIR"), "-...")
+	return nonces.ReplaceAllStringFunc(strings.ReplaceAll(text, w.dir, "DIR"), func(s string) string {
+		return s[:1] + "..."
+	})
 }
 
 // told is an error as it is written down.
@@ -78,7 +130,9 @@ func (s *scene) open(name string) error {
 
 func (s *scene) extend(name string) (string, error) {
 	p := s.runs[name]
-	g, err := extendOne(p, p.grant)
+	patience, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	g, err := extendOne(patience, p, p.grant)
 	if err != nil {
 		return "", s.told(err)
 	}
@@ -200,7 +254,27 @@ func TestProcesses(t *testing.T) {
 		steps.Run(t, path, func(t *testing.T) steps.Calls {
 			s := &scene{t: t, runs: map[string]*process{}, kept: map[string]string{}}
 			s.world, s.disk, s.memory = remembering(t)
-			return s.calls()
+			s.seen = &crashdisk.Watched{Disk: s.disk}
+			s.world.disk = s.seen
+			calls := s.calls()
+			// at OPERATION STEP, STEP: a process is stopped before its next operation that begins so, while this is done
+			calls["at"] = func(operation string, then ...string) {
+				s.seen.Before = func(next string) error {
+					if !strings.HasPrefix(next, operation) {
+						return nil
+					}
+					s.seen.Before = nil
+					for step := range strings.SplitSeq(strings.Join(then, " "), ", ") {
+						s.said += calls.Do(t, strings.Fields(step))
+					}
+					return nil
+				}
+			}
+			calls[""] = func() (said string) {
+				said, s.said = s.said, ""
+				return said
+			}
+			return calls
 		})
 	}
 }
@@ -245,7 +319,9 @@ func (s *scene) calls() steps.Calls {
 		},
 		"kill": func(name string) error { return s.told(s.runs[name].Close()) },
 		"release": func(name string, last int64) error {
-			return s.told(s.runs[name].Release(ctx, s.runs[name].grant, s.id+last))
+			patience, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return s.told(s.runs[name].Release(patience, s.runs[name].grant, s.id+last))
 		},
 		"canceled": func(name string) (acquire, extend error) {
 			canceled, cancel := context.WithCancel(ctx)
@@ -253,6 +329,11 @@ func (s *scene) calls() steps.Calls {
 			_, acquire = s.runs[name].Acquire(canceled, one)
 			_, extend = s.runs[name].Extend(canceled, nil)
 			return acquire, extend
+		},
+		"generate": func(name string) { s.runs[name].ids = generate(s.t, s.runs[name].Store, s.runs[name].grant) },
+		"seal":     func(name string) { s.runs[name].ids.Seal() },
+		"has-word": func(name string, worker uint64, from int64) bool {
+			return s.runs[name].Word(worker, s.runs[name].grant.Lo+from) != nil
 		},
 		"last-id": func() string { return fmt.Sprintf("%d ms from now", s.last-s.id) },
 		"word":    s.word,
@@ -277,12 +358,17 @@ func (s *scene) calls() steps.Calls {
 		"fail":       s.fail,
 		"fail-after": s.failAfter,
 		"work":       func() { s.disk.Fault = nil },
+		// from now on writes wait until the disk answers, which says how many did
+		"stall":  func() { s.stalls, s.disk.Trace = true, nil },
+		"answer": s.answer,
 
 		"lose-memory":      s.memory.Lose,
 		"keep-memory":      func() { s.then = s.memory.At() },
 		"put-back-memory":  func() { *s.memory = *s.then },
 		"copy-memory":      func() { s.memory.PutBack(s.memory.At()) },
 		"overwrite-memory": func() { s.memory.Overwrite(s.then) },
+		"same-page":        func() { s.world.memory = &samePage{Memory: s.memory} },
+		"another-page":     func() { s.world.memory.(*samePage).page = static.Page{} },
 		"memory-is-full":   func() { s.memory.Fault = func() error { return syscall.ENOSPC } },
 		"memory-works":     func() { s.memory.Fault = nil },
 	}
