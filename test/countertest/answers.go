@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -199,16 +197,5 @@ func (a *answers) counting(words []string) string {
 
 // path is where a script of this package stands.
 func path(t *testing.T, name string) string {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "test/countertest/testdata", name+".script")
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	t.Fatal("no go.mod above the test")
-	return ""
+	return script.Path(t, "test/countertest/testdata/"+name+".script")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -36,25 +37,12 @@ type Pool struct {
 
 // Run tests a store. open makes a pool of at least n worker ids.
 func Run(t *testing.T, open func(t testing.TB, n int) Pool) {
-	for _, test := range []struct {
-		name string
-		ids  int
-		run  func(*testing.T, Pool)
-	}{
-		{"a grant lies within bounds", 2, testBounds},
-		{"extensions are contiguous", 2, testContiguous},
-		{"all lanes at once", 3, testAllLanes},
-		{"one holder at a time", 2, testExclusive},
-		{"release hands over at the mark", 2, testRelease},
-		{"release outside the window", 2, testReleaseOutside},
-		{"nothing after release", 2, testAfterRelease},
-		{"a crashed holder's successor", 2, testCrash},
-		{"a clock that went back", 2, testClockBack},
-		{"somebody else's grant", 2, testForeignGrant},
-		{"an impossible range", 2, testRange},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t, test.ids)) })
-	}
+	script.Run(t, script.Path(t, "test/storetest/testdata/stores.script"), func(t *testing.T, play func(script.Do)) {
+		c := &cast{Pool: open(t, 3), t: t, stores: map[string]workerid.Store{}, held: map[string]*holding{},
+			last: map[uint64]int64{}}
+		calls := c.calls()
+		play(func(words []string) string { return calls.Do(t, words) })
+	})
 	for _, unit := range []int64{1, 10, 1000} {
 		t.Run(fmt.Sprintf("histories with ticks of %d ms", unit), func(t *testing.T) { testHistories(t, open, unit) })
 	}
@@ -62,235 +50,155 @@ func Run(t *testing.T, open func(t testing.TB, n int) Pool) {
 
 var ctx = context.Background()
 
-func (p Pool) acquire(t *testing.T, s workerid.Store, owner string) workerid.Grant {
-	t.Helper()
-	g, err := s.Acquire(ctx, workerid.Request{Owner: owner, Min: p.Min, Max: p.Max})
+// A cast is daemons, and what they were granted, of a script about a pool of three worker ids. Whatever happens, each
+// window lies within its bounds, begins above all that may have been issued, and is one holder's.
+type cast struct {
+	Pool
+	t      *testing.T
+	stores map[string]workerid.Store
+	held   map[string]*holding
+	last   map[uint64]int64 // by worker id: what may have been issued
+}
+
+// A holding is a grant of a daemon, as it is now.
+type holding struct {
+	workerid.Grant
+	by   string
+	over bool
+}
+
+func (c *cast) store(name string) workerid.Store {
+	if c.stores[name] == nil {
+		c.stores[name] = c.Open(c.t)
+	}
+	return c.stores[name]
+}
+
+// acquire gives a daemon a grant with a name, of the worker id that another one had, or of any.
+func (c *cast) acquire(by, name string, of ...string) string {
+	want := workerid.Request{Owner: by, Min: c.Min, Max: c.Max}
+	if len(of) > 0 {
+		want.Min, want.Max = c.held[of[0]].Worker, c.held[of[0]].Worker
+	}
+	g, err := c.store(by).Acquire(ctx, want)
+	if errors.Is(err, workerid.ErrNoID) {
+		return "none"
+	}
 	if err != nil {
-		t.Fatalf("Acquire: %v", err)
+		return err.Error()
 	}
-	if g.Worker < p.Min || g.Worker > p.Max || g.Owner != owner {
-		t.Fatalf("%s asked for %d..%d and got %+v", owner, p.Min, p.Max, g)
+	if g.Worker < want.Min || g.Worker > want.Max || g.Owner != by || g.Lo <= c.last[g.Worker] {
+		c.t.Errorf("%+v was granted %+v, after %d", want, g, c.last[g.Worker])
 	}
-	if g.Hi != workerid.Forever && g.Hi > max(p.Now()+p.Lease, g.Lo-1) {
-		t.Fatalf("%+v reaches %d ms into the future, not %d at most", g, g.Hi-p.Now(), p.Lease)
+	if g.Hi != workerid.Forever && g.Hi > max(c.Now()+c.Lease, g.Lo-1) {
+		c.t.Errorf("%+v reaches %d ms into the future, not %d at most", g, g.Hi-c.Now(), c.Lease)
 	}
-	return g
+	for other, h := range c.held {
+		if h.Worker == g.Worker && !h.over {
+			c.t.Errorf("%s and %s have %+v", other, name, g)
+		}
+	}
+	c.held[name] = &holding{Grant: g, by: by}
+	c.last[g.Worker] = g.Hi
+	return ""
 }
 
-// extend lengthens g and returns it so.
-func (p Pool) extend(t *testing.T, s workerid.Store, g workerid.Grant) workerid.Grant {
-	t.Helper()
-	r := p.tryExtend(t, s, g)
-	if r.Err != nil {
-		t.Fatalf("Extend(%+v): %v", g, r.Err)
-	}
-	if r.Grant.Worker != g.Worker || r.Grant.Lo != g.Hi+1 || r.Grant.Hi > max(p.Now()+p.Lease, g.Hi) {
-		t.Fatalf("Extend(%+v) = %+v at %d", g, r.Grant, p.Now())
-	}
-	g.Hi = max(g.Hi, r.Grant.Hi)
-	return g
+// extend extends grants of one daemon at once. Those that are lost are named.
+func (c *cast) extend(names ...string) string {
+	return c.extendAs(c.held[names[0]].by, c.held[names[0]].Owner, names...)
 }
 
-func (p Pool) tryExtend(t *testing.T, s workerid.Store, g workerid.Grant) workerid.Result {
-	t.Helper()
-	r, err := s.Extend(ctx, []workerid.Grant{g})
-	if err != nil || len(r) != 1 {
-		t.Fatalf("Extend(%+v) = %v, %v", g, r, err)
+// extendAs is extend in the hands of a daemon, which says it is an owner.
+func (c *cast) extendAs(by, owner string, names ...string) (lost string) {
+	var grants []workerid.Grant
+	for _, name := range names {
+		g := c.held[name].Grant
+		g.Owner = owner
+		grants = append(grants, g)
 	}
-	return r[0]
+	results, err := c.store(by).Extend(ctx, grants)
+	if err != nil || len(results) != len(grants) {
+		return fmt.Sprint(results, err)
+	}
+	for i, r := range results {
+		g := c.held[names[i]]
+		switch {
+		case errors.Is(r.Err, workerid.ErrLost):
+			lost += names[i] + " is lost\n"
+		case r.Err != nil || r.Grant.Worker != g.Worker || r.Grant.Lo != g.Hi+1 ||
+			r.Grant.Hi > max(c.Now()+c.Lease, g.Hi):
+			c.t.Errorf("%+v was extended to %+v at %d", g, r, c.Now())
+		default:
+			g.Hi = max(g.Hi, r.Grant.Hi)
+			c.last[g.Worker] = g.Hi
+		}
+	}
+	return lost
 }
 
 // usable extends a grant until the present lies in it.
-func (p Pool) usable(t *testing.T, s workerid.Store, g workerid.Grant) workerid.Grant {
-	t.Helper()
+func (c *cast) usable(name string) {
+	g := c.held[name]
 	for range 1000 {
-		if g.Lo <= p.Now() && p.Now() <= g.Hi {
-			return g
+		if g.Lo <= c.Now() && c.Now() <= g.Hi {
+			return
 		}
-		p.Advance(max(1, min(p.Lease/4, g.Lo-p.Now())))
-		g = p.extend(t, s, g)
-	}
-	t.Fatalf("%+v does not reach the present, %d", g, p.Now())
-	return g
-}
-
-func testBounds(t *testing.T, p Pool) {
-	s := p.Open(t)
-	for range int(p.Max - p.Min + 1) {
-		p.acquire(t, s, "a")
-	}
-}
-
-func testContiguous(t *testing.T, p Pool) {
-	s := p.Open(t)
-	g := p.usable(t, s, p.acquire(t, s, "a"))
-	for range 20 {
-		p.Advance(p.Lease / 3)
-		before := g
-		g = p.extend(t, s, g)
-		if g.Hi < p.Now() {
-			t.Fatalf("extended from %d to %d at %d: nothing to issue from", before.Hi, g.Hi, p.Now())
+		c.Advance(max(1, min(c.Lease/4, g.Lo-c.Now())))
+		if lost := c.extend(name); lost != "" {
+			c.t.Fatal(lost)
 		}
 	}
-	p.Advance(3 * p.Lease) // a pause that nobody used
-	if g = p.extend(t, s, g); g.Hi < p.Now() {
-		t.Errorf("after a pause the window ends at %d, at %d", g.Hi, p.Now())
-	}
+	c.t.Fatalf("%+v does not reach the present, %d", g, c.Now())
 }
 
-func testAllLanes(t *testing.T, p Pool) {
-	s := p.Open(t)
-	held := []workerid.Grant{p.acquire(t, s, "a"), p.acquire(t, s, "a"), p.acquire(t, s, "a")}
-	if held[0].Worker == held[1].Worker || held[1].Worker == held[2].Worker || held[0].Worker == held[2].Worker {
-		t.Fatalf("the same worker id twice: %+v", held)
-	}
-	if err := s.Release(ctx, held[1], held[1].Lo-1); err != nil {
-		t.Fatal(err)
-	}
-	p.Advance(p.Lease / 2)
-	results, err := s.Extend(ctx, held)
-	if err != nil || len(results) != 3 {
-		t.Fatalf("%v, %v", results, err)
-	}
-	for i, r := range results {
-		if i == 1 && !errors.Is(r.Err, workerid.ErrLost) || i != 1 &&
-			(r.Err != nil || r.Grant.Worker != held[i].Worker || r.Grant.Lo != held[i].Hi+1) {
-			t.Errorf("lane %d, %+v: %+v", i, held[i], r)
-		}
-	}
+// release gives back what was used up to "now", or the window's "lo" or "hi" and some ms.
+func (c *cast) release(name, last string, more ...int64) string {
+	return c.releaseAs(c.held[name].by, c.held[name].Owner, name, last, more...)
 }
 
-func testExclusive(t *testing.T, p Pool) {
-	a, b := p.Open(t), p.Open(t)
-	taken := map[uint64]bool{}
-	for range int(p.Max-p.Min) + 1 {
-		g := p.usable(t, a, p.acquire(t, a, "a"))
-		if taken[g.Worker] {
-			t.Fatalf("worker id %d granted twice", g.Worker)
-		}
-		taken[g.Worker] = true
-		defer func() { p.extend(t, a, g) }() // b's trying must not have hurt
+func (c *cast) releaseAs(by, owner, name, last string, more ...int64) string {
+	g := c.held[name]
+	at := map[string]int64{"now": c.Now(), "lo": g.Lo, "hi": g.Hi}[last] + append(more, 0)[0]
+	as := g.Grant
+	as.Owner = owner
+	if err := c.store(by).Release(ctx, as, at); err != nil {
+		return "refused"
 	}
-	if g, err := b.Acquire(ctx, workerid.Request{Owner: "b", Min: p.Min, Max: p.Max}); !errors.Is(err, workerid.ErrNoID) {
-		t.Errorf("all are taken, and b got %+v, %v", g, err)
-	}
+	g.over, c.last[g.Worker] = true, at
+	return ""
 }
 
-func testRelease(t *testing.T, p Pool) {
-	s := p.Open(t)
-	one := workerid.Request{Owner: "a", Min: p.Min, Max: p.Min}
-	mark := int64(-1)
-	for i := range 10 {
-		g, err := s.Acquire(ctx, one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g.Lo <= mark {
-			t.Fatalf("round %d: granted from %d, but ids went to %d", i, g.Lo, mark)
-		}
-		g = p.usable(t, s, g)
-		last := p.Now() // used up to the present
-		if i%3 == 0 {
-			last = g.Lo - 1 // not used
-		}
-		if err := s.Release(ctx, g, last); err != nil {
-			t.Fatal(err)
-		}
-		mark = last
-		p.Advance(1)
-	}
-	// What was given back exactly can be used at once.
-	if g, err := s.Acquire(ctx, one); err != nil || g.Lo > p.Now() {
-		t.Errorf("%+v, %v at %d", g, err, p.Now())
-	}
-}
-
-func testReleaseOutside(t *testing.T, p Pool) {
-	s := p.Open(t)
-	g := p.usable(t, s, p.acquire(t, s, "a"))
-	for _, last := range []int64{g.Lo - 2, g.Hi + 1} {
-		if err := s.Release(ctx, g, last); err == nil {
-			t.Errorf("%+v released at %d", g, last)
-		}
-	}
-	p.Crash(s)
-	p.Advance(p.Lease + 2)
-	b := p.Open(t)
-	next, err := b.Acquire(ctx, workerid.Request{Owner: "b", Min: g.Worker, Max: g.Worker})
-	if err != nil || next.Lo <= g.Hi {
-		t.Errorf("after a refused release: %+v, %v; %+v was held", next, err, g)
-	}
-}
-
-func testAfterRelease(t *testing.T, p Pool) {
-	s := p.Open(t)
-	g := p.usable(t, s, p.acquire(t, s, "a"))
-	if err := s.Release(ctx, g, p.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if r := p.tryExtend(t, s, g); !errors.Is(r.Err, workerid.ErrLost) {
-		t.Errorf("extended after release: %+v", r)
-	}
-	if err := s.Release(ctx, g, p.Now()); err == nil {
-		t.Error("released twice")
-	}
-	p.Advance(2) // some stores leave out a millisecond
-	b := p.Open(t)
-	next, err := b.Acquire(ctx, workerid.Request{Owner: "b", Min: g.Worker, Max: g.Worker})
-	if err != nil || next.Lo > p.Now() {
-		t.Errorf("%+v, %v at %d", next, err, p.Now())
-	}
-}
-
-func testCrash(t *testing.T, p Pool) {
-	s := p.Open(t)
-	g := p.usable(t, s, p.acquire(t, s, "a"))
-	p.Advance(p.Lease / 2)
-	g = p.extend(t, s, g)
-	p.Crash(s)
-	p.Advance(p.Lease + 2)
-	b := p.Open(t)
-	next, err := b.Acquire(ctx, workerid.Request{Owner: "b", Min: g.Worker, Max: g.Worker})
-	if err != nil || next.Lo <= g.Hi {
-		t.Fatalf("%+v, %v; %+v was held", next, err, g)
-	}
-	p.usable(t, b, next)
-}
-
-func testClockBack(t *testing.T, p Pool) {
-	s := p.Open(t)
-	g := p.usable(t, s, p.acquire(t, s, "a"))
-	g = p.extend(t, s, g)
-	p.Advance(-3000)
-	if longer := p.extend(t, s, g); longer.Hi < g.Hi {
-		t.Errorf("the window shrank from %d to %d", g.Hi, longer.Hi)
-	}
-	p.Crash(s)
-	b := p.Open(t)
-	next, err := b.Acquire(ctx, workerid.Request{Owner: "b", Min: g.Worker, Max: g.Worker})
-	if err == nil && next.Lo <= g.Hi {
-		t.Errorf("%+v after %+v", next, g)
-	}
-}
-
-func testForeignGrant(t *testing.T, p Pool) {
-	a, b := p.Open(t), p.Open(t)
-	g := p.usable(t, a, p.acquire(t, a, "a"))
-	theirs := g
-	theirs.Owner = "b"
-	if r := p.tryExtend(t, b, theirs); !errors.Is(r.Err, workerid.ErrLost) {
-		t.Errorf("b extended a's grant: %+v", r)
-	}
-	if err := b.Release(ctx, theirs, p.Now()); err == nil {
-		t.Error("b released a's grant")
-	}
-	p.extend(t, a, g)
-}
-
-func testRange(t *testing.T, p Pool) {
-	s := p.Open(t)
-	if g, err := s.Acquire(ctx, workerid.Request{Owner: "a", Min: p.Max, Max: p.Min}); err == nil {
-		t.Errorf("an empty range gave %+v", g)
+func (c *cast) calls() script.Calls {
+	return script.Calls{
+		"acquire": c.acquire, "extend": c.extend, "extend-as": c.extendAs, "usable": c.usable, "release": c.release,
+		"release-as": c.releaseAs,
+		// tries b 2 1: to acquire it, whatever comes of that
+		"tries": func(by, name string, of ...string) { c.acquire(by, name, of...) },
+		// goes-on 1 20: it is extended so often, and always reaches the present
+		"goes-on": func(name string, times int) {
+			for range times {
+				c.Advance(c.Lease / 3)
+				if lost := c.extend(name); lost != "" || c.held[name].Hi < c.Now() {
+					c.t.Fatalf("%+v at %d%s", c.held[name], c.Now(), lost)
+				}
+			}
+		},
+		"reaches-now": func(name string) bool { return c.held[name].Hi >= c.Now() },
+		"begins":      func(name string) bool { return c.held[name].Lo <= c.Now() },
+		"crash": func(by string) {
+			c.Crash(c.stores[by])
+			delete(c.stores, by)
+			for _, h := range c.held {
+				h.over = h.over || h.by == by
+			}
+		},
+		// leases 0.5: so long; ms 2; below 0 = back
+		"leases": func(n float64) { c.Advance(int64(n * float64(c.Lease))) },
+		"ms":     c.Advance,
+		"acquire-nothing": func(by string) string {
+			_, err := c.store(by).Acquire(ctx, workerid.Request{Owner: by, Min: c.Max, Max: c.Min})
+			return map[bool]string{true: "refused"}[err != nil]
+		},
 	}
 }
 
