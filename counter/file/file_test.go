@@ -3,7 +3,6 @@ package file_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -33,56 +32,20 @@ func reserve(t *testing.T, s *file.Store, n, lo, hi uint64) counter.Block {
 
 // A stopping disk is that of a process that is stopped before one of its operations while something else happens.
 type stopping struct {
-	durable.Disk
+	crashdisk.Watched
 	count, at int    // of the operations since at was set; the one before which it is stopped
 	meanwhile func() // what happens then
 }
 
-func (s *stopping) step() {
-	if s.count++; s.count == s.at && s.at > 0 {
-		s.meanwhile()
-	}
-}
-
-func (s *stopping) Open(path string, create bool) (durable.File, error) {
-	s.step()
-	f, err := s.Disk.Open(path, create)
-	return &stoppingFile{f, s}, err
-}
-
-func (s *stopping) Rename(from, to string) error {
-	s.step()
-	return s.Disk.Rename(from, to)
-}
-
-func (s *stopping) Remove(path string) error {
-	s.step()
-	return s.Disk.Remove(path)
-}
-
-func (s *stopping) SyncDir(dir string) error {
-	s.step()
-	return s.Disk.SyncDir(dir)
-}
-
-type stoppingFile struct {
-	durable.File
-	s *stopping
-}
-
-func (f *stoppingFile) ReadAt(p []byte, off int64) (int, error) {
-	f.s.step()
-	return f.File.ReadAt(p, off)
-}
-
-func (f *stoppingFile) WriteAt(p []byte, off int64) (int, error) {
-	f.s.step()
-	return f.File.WriteAt(p, off)
-}
-
-func (f *stoppingFile) Is(path string) bool {
-	f.s.step()
-	return f.File.Is(path)
+func newStopping(disk durable.Disk) *stopping {
+	s := &stopping{}
+	s.Watched = crashdisk.Watched{Disk: disk, Before: func(string) error {
+		if s.count++; s.count == s.at && s.at > 0 {
+			s.meanwhile()
+		}
+		return nil
+	}}
+	return s
 }
 
 // A process is stopped anywhere in a reservation. Meanwhile somebody deletes the lock, or moves it away and back, and
@@ -112,7 +75,7 @@ func lockDeleted(t *testing.T, when, made string, at int, moved bool, otherAt in
 	w, disk := newWorld(), &crashdisk.Disk{}
 	w.disk = disk
 	define(t, w.open(t))
-	first, second := &stopping{Disk: disk}, &stopping{Disk: disk}
+	first, second := newStopping(disk), newStopping(disk)
 	w.disk = first
 	this := w.open(t)
 	w.disk = second
@@ -174,19 +137,6 @@ func lockDeleted(t *testing.T, when, made string, at int, moved bool, otherAt in
 	return one, two
 }
 
-// A stalled disk answers nothing about one file until the gate is opened.
-type stalled struct {
-	*crashdisk.Disk
-	gate chan struct{}
-}
-
-func (d *stalled) Open(path string, create bool) (durable.File, error) {
-	if filepath.Base(path) == "orders.lock" {
-		<-d.gate
-	}
-	return d.Disk.Open(path, create)
-}
-
 // Calls return when their context ends, more of them than may ask the disk at once too. Those for other sequences go
 // on, and what was under way is no block that anybody could get again. The end does not wait.
 func TestStalledDisk(t *testing.T) {
@@ -196,7 +146,13 @@ func TestStalledDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	define(t, s)
-	d := &stalled{Disk: disk, gate: make(chan struct{})}
+	gate := make(chan struct{})
+	d := &crashdisk.Watched{Disk: disk, Before: func(op string) error {
+		if op == "open orders.lock" { // nothing about this file is answered until the gate is opened
+			<-gate
+		}
+		return nil
+	}}
 	if s, err = file.Open(file.Config{Dir: "/sequences", Disk: d}); err != nil {
 		t.Fatal(err)
 	}
@@ -213,14 +169,14 @@ func TestStalledDisk(t *testing.T) {
 	}
 	wg.Wait()
 	countertest.Define(t, s, "items")
-	close(d.gate)
+	close(gate)
 	reserve(t, s, 10, 101, 119) // nobody waited any more for what was under way, so it granted nothing
-	d.gate = make(chan struct{})
+	gate = make(chan struct{})
 	if b, err := s.Reserve(short, odd.Name, 10); err == nil {
 		t.Errorf("%+v", b)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	close(d.gate)
+	close(gate)
 }
