@@ -6,112 +6,81 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
-// All that root makes in somebody's directory belongs to them.
-func TestRootMakesFilesForTheOwnerOfTheDirectory(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make files for others")
-	}
-	const uid, gid = 65533, 65532
-	dir := t.TempDir()
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
-	deep := filepath.Join(dir, "state", "sequences")
-	if _, err := (OS{}).Prepare(deep); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(deep, "orders")
-	f, err := OS{}.Open(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	for _, p := range []string{filepath.Dir(deep), deep, path} {
-		info, err := os.Stat(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s := info.Sys().(*syscall.Stat_t); s.Uid != uid || s.Gid != gid {
-			t.Errorf("%s belongs to %d:%d", p, s.Uid, s.Gid)
-		}
-		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v", p, info.Mode())
-		}
-	}
-	// What is there already stays whose it is.
-	if err := os.Chown(path, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	if f, err = (OS{}).Open(path, true); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	if info, _ := os.Stat(path); info.Sys().(*syscall.Stat_t).Uid != 0 {
-		t.Error("a file that was there was given away")
-	}
+// A folder is what a script does in a directory, by the commands of a shell too, and files that it has opened.
+type folder struct {
+	t     *testing.T
+	dir   string
+	files map[string]File
+	calls script.Calls
 }
 
-// A write would replace the link, and leave the record under its other name as it was.
-func TestSymbolicLinksAreRefused(t *testing.T) {
-	dir := t.TempDir()
-	link, other := filepath.Join(dir, "link"), filepath.Join(dir, "other")
-	if err := errors.Join(os.WriteFile(other, []byte("content"), 0o600), os.Symlink(other, link)); err != nil {
-		t.Fatal(err)
-	}
-	for _, create := range []bool{false, true} {
-		if f, err := (OS{}).Open(link, create); !errors.Is(err, ErrLink) {
-			t.Errorf("create %v: %v, %v", create, f, err)
+// inFolders plays a script, each section in a directory of its own.
+func inFolders(t *testing.T, path string, more func(*folder) script.Calls) {
+	script.Run(t, path, func(t *testing.T, play func(script.Do)) {
+		f := &folder{t: t, dir: t.TempDir(), files: map[string]File{}}
+		f.calls = script.Calls{
+			"root": func() {
+				if os.Geteuid() != 0 {
+					t.Skip("only root can do that")
+				}
+			},
+			"$":       f.shell,
+			"prepare": func(dir string) error { return second((OS{}).Prepare(f.in(dir))) },
+			// open NAME PATH [create]; close NAME, is NAME PATH
+			"open": func(name, path string, create ...string) (err error) {
+				f.files[name], err = OS{}.Open(f.in(path), len(create) > 0)
+				return err
+			},
+			"close": func(name string) error { return f.files[name].Close() },
+			"is":    func(name, path string) bool { return f.files[name].Is(f.in(path)) },
+			"same":  func(a, b string) bool { return f.files[a].ID() == f.files[b].ID() },
+			"id":    func(name string) bool { return f.files[name].ID() != "" },
+			// make DIR: which directories are synced for it; make-failing DIR: none can be
+			"make": func(dir string) (string, error) {
+				var synced []string
+				err := makeDir(f.in(dir), func(dir string) error {
+					synced = append(synced, dir)
+					return nil
+				})
+				return strings.Join(synced, "\n"), err
+			},
+			"make-failing": func(dir string) error {
+				return makeDir(f.in(dir), func(string) error { return errors.New("no") })
+			},
 		}
-	}
-	if b, err := os.ReadFile(other); err != nil || string(b) != "content" {
-		t.Errorf("%q, %v", b, err)
-	}
-	// The directory may be reached by one.
-	if err := os.Symlink(dir, filepath.Join(dir, "here")); err != nil {
-		t.Fatal(err)
-	}
-	f, err := OS{}.Open(filepath.Join(dir, "here", "other"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
+		maps.Copy(f.calls, more(f))
+		play(func(words []string) string { return strings.ReplaceAll(f.calls.Do(t, words), f.dir, "DIR") })
+	})
 }
 
-// After a power cut a directory is lost if the name of any one above it was not synced.
-func TestEveryNewDirectoryIsSynced(t *testing.T) {
-	dir := t.TempDir()
-	var synced []string
-	sync := func(dir string) error {
-		synced = append(synced, dir)
-		return nil
+func second[T any](_ T, err error) error { return err }
+
+func (f *folder) in(path string) string { return filepath.Join(f.dir, path) }
+
+func (f *folder) shell(words []string) string {
+	c := exec.Command("sh", "-c", strings.Join(words, " "))
+	c.Dir = f.dir
+	said, err := c.CombinedOutput()
+	if err != nil {
+		f.t.Error(err)
 	}
-	for range 2 {
-		if err := makeDir(filepath.Join(dir, "a", "b", "c"), sync); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b")}; !slices.Equal(synced, want) {
-		t.Errorf("synced %q, want %q", synced, want)
-	}
-	broken := errors.New("no")
-	if err := makeDir(filepath.Join(dir, "x", "y"), func(string) error { return broken }); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (OS{}).Prepare(filepath.Join(dir, "file", "below")); err == nil {
-		t.Error(fmt.Errorf("a directory below a file was made"))
-	}
+	return string(said)
+}
+
+// TestFiles: whose files and directories are, which are refused, synced, and still there.
+func TestFiles(t *testing.T) {
+	inFolders(t, "testdata/files.script", func(*folder) script.Calls { return nil })
 }
 
 // A volume that belongs to root is the usual mistake with the image, whose user is 65532.
@@ -172,45 +141,5 @@ func asNobody(t *testing.T) {
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// TestWhichFileItIs: a file knows its path as long as it is open, wherever that leads meanwhile.
-func TestWhichFileItIs(t *testing.T) {
-	dir := t.TempDir()
-	path, away := filepath.Join(dir, "a.lock"), filepath.Join(dir, "away")
-	f, err := OS{}.Open(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := f.ID()
-	is := func(want bool, when string) {
-		t.Helper()
-		if f.Is(path) != want {
-			t.Errorf("%s: %v", when, !want)
-		}
-	}
-	is(true, "just made")
-	if err := os.Rename(path, away); err != nil {
-		t.Fatal(err)
-	}
-	is(false, "moved away")
-	other, err := OS{}.Open(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	is(false, "another file is there")
-	if other.ID() == id {
-		t.Errorf("two files are %s", id)
-	}
-	if err := errors.Join(other.Close(), os.Rename(away, path)); err != nil {
-		t.Fatal(err)
-	}
-	is(true, "moved back")
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if is(false, "closed"); f.ID() != "" {
-		t.Errorf("closed, it is %s", f.ID())
 	}
 }
