@@ -2,12 +2,12 @@ package etcd
 
 import (
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 // TestURLs: what a right one says. What is wrong with others stands in the transcripts of the commands.
@@ -33,47 +33,38 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// A record of timestamps is, for programs that do not know them, that of a retired sequence, which they refuse.
-func TestRecordsAreReadAsTheyAreWritten(t *testing.T) {
-	const plain = `{"version":1,"key":"/katsubushi/x/seq/orders","cluster":"a1","birth":"b","name":"orders","start":1,` +
-		`"step":2,"offset":1,"max":9223372036854775807,` +
-		`"batch":0,"strict":false,"next":101,"floor":7,"retired":false,"token":"t"}`
-	const timed = `{"version":1,"key":"/katsubushi/x/seq/tx","cluster":"a1","birth":"b","name":"tx","start":1,"step":1,` +
-		`"offset":1,"max":9007199254740991,"batch":0,"strict":false,"next":101,"floor":7,"retired":true,` +
-		`"token":"timestamps 1 katsubushi 1023 3000 active 90 T t"}`
-	orders := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: counter.MaxValue}
-	tx := counter.Definition{Name: "tx", Start: 1, Step: 1, Offset: 1, Max: 1<<53 - 1, Strict: true,
-		Time: counter.Time{Layout: "katsubushi", Node: 1023, Ahead: counter.DefaultAhead}}
-	for text, want := range map[string]record{
-		plain: {counter.Record{Definition: orders, Next: 101, Floor: 7, Token: "t"}, "/katsubushi/x/seq/orders", "a1", "b"},
-		timed: {counter.Record{Definition: tx, Next: 101, Floor: 7, Token: "t", Begin: 90, Term: "T"},
-			"/katsubushi/x/seq/tx", "a1", "b"},
-	} {
-		if r, err := decode([]byte(text)); err != nil || string(r.encode()) != text || r != want {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		for range 2 { // without a term, and retired too
-			want.Term, want.Begin = "", 0
-			if r, err := decode(want.encode()); err != nil || r != want {
-				t.Errorf("%+v, %v; want %+v", r, err, want)
+// TestRecords: records are read as they are written, and nothing else is.
+func TestRecords(t *testing.T) {
+	script.Run(t, "testdata/records.script", func(t *testing.T, play func(script.Do)) {
+		text := ""
+		read := func(text string) (string, error) {
+			r, err := decode([]byte(text))
+			if errors.Is(err, errVersion) {
+				err = fmt.Errorf("of a later version: %w", err)
 			}
-			want.Retired = true
-		}
-	}
-	for good, changes := range map[string][]string{
-		plain: {`"version":1`, `"version":2`, `"next":101`, `"next":100`, `"token":"t"`, `"token":""`, `"step":2`, `"step":0`,
-			`"start":1`, `"start": 1`, `"floor":7`, `"floor":-7`, `{`, `{"more":1,`, `}`, ``, `"name":"orders"`, `"name":""`,
-			`"offset":1`, `"offset":3`},
-		timed: {" 3000 ", " 300 ", " T ", " ", "active", "", " 90 ", " 102 ", `"retired":true`, `"retired":false`,
-			` t"`, ` "`, `"strict":false`, `"strict":true`, " 1023 ", " 01023 ", ` t"}`, ` t t"}`, "active ", "asleep "},
-	} {
-		for change := range slices.Chunk(changes, 2) {
-			if r, err := decode([]byte(strings.Replace(good, change[0], change[1], 1))); err == nil {
-				t.Errorf("%s: %+v", change[1], r)
+			if err == nil && string(r.encode()) != text {
+				t.Errorf("%s is written as %s", text, r.encode())
 			}
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("%+v", r), nil
 		}
-	}
-	if _, err := decode([]byte(strings.Replace(timed, "timestamps 1", "timestamps 2", 1))); !errors.Is(err, errVersion) {
-		t.Error(err)
-	}
+		calls := script.Calls{
+			// record TEXT: reads it; with OLD NEW: what becomes of it if that stands there
+			"record": func(words []string) (string, error) {
+				text = strings.Join(words, " ")
+				return read(text)
+			},
+			"with": func(old, new string) (string, error) { return read(strings.Replace(text, old, new, 1)) },
+			// ended: without a term; retired: that too
+			"ended": func(retired ...string) (string, error) {
+				r, err := decode([]byte(text))
+				r.Term, r.Begin, r.Retired = "", 0, len(retired) > 0
+				said, err2 := read(string(r.encode()))
+				return said, errors.Join(err, err2)
+			},
+		}
+		play(func(words []string) string { return calls.Do(t, words) })
+	})
 }
