@@ -2,15 +2,18 @@ package file
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 func sample() record {
@@ -20,13 +23,6 @@ func sample() record {
 		Record:     counter.Record{Definition: d, Next: 10001, Floor: 9000, Token: "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"},
 		Generation: 42, Machine: "4be5a3c2e0b94d60a3f6e1d2c3b4a596",
 	}
-}
-
-// timed makes a record one of timestamps.
-func timed(r *record) {
-	r.Definition = counter.Definition{Name: "tx", Start: 1, Step: 1, Offset: 1, Max: counter.MaxValue, Strict: true,
-		Time: counter.Time{Layout: "katsubushi", Node: 1023, Ahead: 2500 * time.Millisecond}}
-	r.Begin, r.Term, r.Written = 9001, "7Q2M4WB6LHD3YNC5EFAK5XQ3ZJT", 1_790_000_000_000
 }
 
 // The format is a promise to every later version: this file was written once.
@@ -46,74 +42,65 @@ func TestGoldenFile(t *testing.T) {
 	}
 }
 
-func TestEveryStateIsReadBack(t *testing.T) {
-	for _, change := range []func(*record){
-		func(r *record) {},
-		func(r *record) { r.Strict = false },
-		func(r *record) { r.Retired = true },
-		timed,
-		func(r *record) {
-			timed(r)
-			r.Begin, r.Term, r.Machine = 0, "", ""
-		},
-		func(r *record) { r.Machine = "" },
-		func(r *record) { r.Name = "-" },
-		func(r *record) { r.Next = r.Max + r.Step }, // ended
-		func(r *record) { r.Max, r.Step, r.Offset, r.Next = 2000, counter.MaxValue, 1500, 1500+counter.MaxValue },
-	} {
-		r := sample()
-		change(&r)
-		if got, err := decode(r.encode()); got != r || err != nil {
-			t.Errorf("%+v, %v; want %+v", got, err, r)
+// TestRecords: how records are written, which nobody could go on from, and what their files are called.
+func TestRecords(t *testing.T) {
+	script.Run(t, "testdata/records.script", func(t *testing.T, play func(script.Do)) {
+		calls := script.Calls{
+			// record next=7 ... [retired] [free] [timed]: what is written of the golden record with these changes, and whether
+			// that is read back
+			"record": func(changes ...string) (string, error) {
+				r := sample()
+				change(&r, changes)
+				_, unread := decode(r.encode())
+				if err := r.check(); err != nil || unread != nil {
+					return "", errors.Join(err, unread)
+				}
+				if got, err := decode(r.encode()); got != r {
+					t.Errorf("%+v, %v; want %+v", got, err, r)
+				}
+				head, _, _ := strings.Cut(string(r.encode()), "\n")
+				return head + ", " + strings.ReplaceAll(strings.TrimSpace(r.body()), "\n", ", "), nil
+			},
+			"file": func(quoted string) (string, error) {
+				name, err := strconv.Unquote(quoted)
+				if back, ok := nameOf(fileName(name)); back != name || !ok {
+					t.Errorf("%s is of %q", quoted, back)
+				}
+				return fileName(name), err
+			},
+			"name": func(file string) (string, bool) { return nameOf(file) },
+			// machine HERE WROTE: why a record is refused
+			"machine": func(here, wrote string) string {
+				r := sample()
+				r.Machine = wrote
+				return (&Config{Machine: here}).foreign(&r)
+			},
 		}
-		// A daemon that does not know timestamps must leave their records alone, as those of a later version.
-		if r.Timed() && !bytes.HasPrefix(r.encode(), []byte("katsubushi sequence timestamps-1\n")) {
-			t.Errorf("%.100s", r.encode())
-		}
-	}
+		play(func(words []string) string { return calls.Do(t, words) })
+	})
 }
 
-// Whole copies that nobody could go on from.
-func TestImpossibleRecords(t *testing.T) {
-	for _, change := range []func(*record){
-		func(r *record) { r.Next++ },
-		func(r *record) { r.Next = 1 },
-		func(r *record) { r.Floor = r.Next + 1 },
-		func(r *record) { r.Step = 0 },
-		func(r *record) { r.Offset = 3 },
-		func(r *record) { r.Max = 1 << 63 },
-		func(r *record) { r.Name = strings.Repeat("x", 65) },
-		func(r *record) { r.Machine = "-" },
-	} {
-		r := sample()
-		change(&r)
-		if r.check() == nil {
-			t.Errorf("%+v would be written", r)
+// change changes a record.
+func change(r *record, changes []string) {
+	for _, word := range changes {
+		field, value, _ := strings.Cut(word, "=")
+		n, _ := strconv.ParseUint(value, 10, 64)
+		if text := map[string]*string{"name": &r.Name, "machine": &r.Machine, "term": &r.Term}[field]; text != nil {
+			*text = value
 		}
-		if got, err := decode(r.encode()); err == nil && r.Machine != "-" {
-			t.Errorf("%+v was read as %+v", r, got)
+		if number := map[string]*uint64{"next": &r.Next, "floor": &r.Floor, "step": &r.Step, "offset": &r.Offset,
+			"max": &r.Max, "begin": &r.Begin}[field]; number != nil {
+			*number = n
 		}
-	}
-}
-
-func TestFileNames(t *testing.T) {
-	for name, want := range map[string]string{
-		"orders": "orders.sequence", "shop.orders:{eu}-1_A": "shop.orders%3A{eu}-1_A.sequence", ".": "%2E.sequence",
-		"..":   "%2E..sequence",
-		"../x": "%2E.%2Fx.sequence", "a\x00é": "a%00%C3%A9.sequence", "%": "%25.sequence",
-	} {
-		got := fileName(name)
-		if got != want {
-			t.Errorf("%q has the file %s, want %s", name, got, want)
-		}
-		if back, ok := nameOf(got); back != name || !ok {
-			t.Errorf("%s is of %q, %v; want %q", got, back, ok, name)
-		}
-	}
-	for _, file := range []string{".sequence", "orders", "orders.lock", "orders.sequence.tmp", "a%3.sequence",
-		"a%.sequence", "a%3a.sequence", "a%61.sequence", "a b.sequence", ".x.sequence"} {
-		if name, ok := nameOf(file); ok {
-			t.Errorf("%s is taken for the file of %q", file, name)
+		switch field {
+		case "retired":
+			r.Retired = true
+		case "free":
+			r.Strict = false
+		case "timed":
+			r.Definition = counter.Definition{Name: "tx", Start: 1, Step: 1, Offset: 1, Max: counter.MaxValue, Strict: true,
+				Time: counter.Time{Layout: "katsubushi", Node: 1023, Ahead: 2500 * time.Millisecond}}
+			r.Written = 1_790_000_000_000
 		}
 	}
 }
@@ -135,18 +122,4 @@ func FuzzRecover(f *testing.F) {
 		}
 		recoverRecord(b)
 	})
-}
-
-// Where one of the two machines is not known, as in many containers, nothing is compared.
-func TestUnknownMachines(t *testing.T) {
-	for _, c := range []struct {
-		here, wrote string
-		refused     bool
-	}{{"a", "a", false}, {"a", "b", true}, {"", "b", false}, {"a", "", false}, {"", "", false}} {
-		r := sample()
-		r.Machine = c.wrote
-		if text := (&Config{Machine: c.here}).foreign(&r); (text != "") != c.refused {
-			t.Errorf("written on %q, read on %q: %s", c.wrote, c.here, text)
-		}
-	}
 }
