@@ -1,7 +1,6 @@
 package cas_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,8 +19,17 @@ import (
 type holder struct {
 	*world
 	*cas.Store
-	tally *tally
-	held  []workerid.Grant
+	tally  *tally
+	opened cas.Config
+	held   []workerid.Grant
+}
+
+func (h *holder) ask(lane ...string) error {
+	g, err := h.Acquire(ctx, workerid.Request{Owner: append(lane, "a")[0], Max: 5})
+	if err == nil && len(lane) > 0 {
+		h.held = append(h.held, g)
+	}
+	return err
 }
 
 // beats extends what is held so often, a second apart. It says how many commits that took, and the last error.
@@ -65,31 +73,56 @@ func TestStore(t *testing.T) {
 		passed := func() int64 { return time.Since(began).Milliseconds() }
 		h := &holder{world: newWorld(t), tally: newTally()}
 		h.server = memcas.NewServer(passed, lease/2)
+		h.wrong = began.UnixMilli() - start // the bubble's clock
 		stranger := &memcas.Driver{Server: h.server}
 		t.Cleanup(func() { h.Close() })
 		return steps.Calls{
 			"init": func() { h.init(0, 5) },
 			"floor": func(ahead int64) {
 				m := h.server.Meta()
-				m.Floor = start + passed() + ahead
+				m.Floor = began.UnixMilli() + passed() + ahead
 				h.server.SetMeta(m)
 			},
-			"open": func() (err error) {
+			// open [1m]: and for how long it may read
+			"open": func(reading ...time.Duration) (err error) {
 				c := h.config(h.terms(0, 5))
 				c.Driver = hooked(h.server, h.tally.around)
-				c.Now = func() int64 { return start + passed() }
+				c.Now = func() int64 { return began.UnixMilli() + passed() }
 				c.Boot = func() int64 { return int64(time.Since(began)) }
+				c.Reading = append(reading, 0)[0]
+				h.opened = c
 				h.Store, err = cas.Open(c)
 				return err
 			},
-			"close":   func() error { return h.Close() },
+			"close": func() (string, error) {
+				began := time.Now()
+				err := h.Close()
+				return strings.Trim(time.Since(began).String(), "0s"), err
+			},
 			"acquire": h.acquire,
-			// ask asks once
-			"ask": func() error {
-				_, err := h.Acquire(ctx, workerid.Request{Owner: "a", Max: 5})
+			// ask [LANE] asks once, as a lane that keeps what it is granted, if it has a name; begin-to-ask does not wait
+			"ask":          h.ask,
+			"begin-to-ask": func() { go h.ask() },
+			// may-read: for how long what was read last might take, if anything was
+			"may-read":   func() time.Duration { return h.tally.limit("read") },
+			"reads-hang": func() { h.tally.hangs.Store(true) },
+			"break":      func() { h.server.Break() },
+			"operator-lists": func() error {
+				a, err := cas.OpenAdmin(h.opened)
+				if err == nil {
+					_, err = a.List(ctx)
+				}
 				return err
 			},
-			"beats":    h.beats,
+			"beats": h.beats,
+			// extend extends what is held once
+			"extend": func() (any, error) {
+				results, err := h.Extend(ctx, h.held)
+				for _, r := range results {
+					err = errors.Join(err, r.Err)
+				}
+				return nil, err
+			},
 			"figures":  h.figures,
 			"announce": func(name, text string) error { return h.Announce(ctx, name, text) },
 			"announce-long": func(name, text int) error {
@@ -110,113 +143,18 @@ func TestStore(t *testing.T) {
 				_, err := h.admin(h.terms(0, 5)).Release(ctx, h.held[0].Worker)
 				return err
 			},
+			"operator-releases-all": func() (err error) {
+				for _, g := range h.held {
+					_, failed := h.admin(h.terms(0, 5)).Release(ctx, g.Worker)
+					err = errors.Join(err, failed)
+				}
+				return err
+			},
 			"pass":   time.Sleep,
 			"expire": func() { h.server.Expire() },
 			"away":   func(on bool) { h.tally.down.Store(on) },
 			"asked":  func(what ...string) int { return h.tally.asked[strings.Join(what, " ")] },
 			"limits": func() string { return fmt.Sprint(h.tally.limits) },
-		}
-	})
-}
-
-// A daemon that has a window may not read for longer than a call takes: it would miss that the store has forgotten it.
-func TestWhoMayReadForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, began, tally := newWorld(t), time.Now(), newTally()
-		clock := func() int64 { return time.Since(began).Milliseconds() }
-		w.server = memcas.NewServer(clock, lease/2)
-		terms := w.terms(0, 3)
-		terms.Now = func() int64 { return time.Now().UnixMilli() }
-		if _, err := w.admin(terms).Init(ctx, workerid.InitNew); err != nil {
-			t.Fatal(err)
-		}
-		c := w.config(terms)
-		c.Driver = hooked(w.server, tally.around)
-		c.Boot = func() int64 { return int64(time.Since(began)) }
-		c.Reading = time.Minute
-		s, err := cas.Open(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		reads := func(who string, want, after time.Duration, call func() error) {
-			t.Helper()
-			tally.limit("read")
-			time.Sleep(after)
-			call()
-			if got := tally.limit("read"); got != want {
-				t.Errorf("%s may read for %v, not %v", who, got, want)
-			}
-		}
-		var held []workerid.Grant
-		acquire := func(owner string) func() error {
-			return func() error {
-				g, err := s.Acquire(ctx, workerid.Request{Owner: owner, Max: 3})
-				if err == nil {
-					held = append(held, g)
-				}
-				return err
-			}
-		}
-		extend := func() error {
-			_, err := s.Extend(ctx, held)
-			return err
-		}
-		end := time.Duration(lease+epsilon) * time.Millisecond
-		reads("a newcomer", time.Minute, 0, acquire("a"))
-		reads("a newcomer after its watch", time.Minute, 5*time.Second, acquire("a"))
-		w.server.Break()
-		reads("a newcomer over another connection", time.Minute, 0, acquire("a"))
-		reads("the same after its watch", time.Minute, 5*time.Second, acquire("a"))
-		reads("the next call", 0, time.Second, acquire("a"))
-		reads("another lane", 0, time.Second, acquire("b"))
-		if len(held) != 2 {
-			t.Errorf("granted %+v; what was read is not for all", held)
-		}
-		reads("a third lane", cas.DefaultTimeout, 17*time.Second, acquire("c"))
-		reads("a daemon that comes back", cas.DefaultTimeout, 5*time.Second, extend)
-		reads("one whose windows have just ended", cas.DefaultTimeout, end+2*time.Second, extend)
-		reads("one whose windows are over", time.Minute, end+5*time.Second, extend)
-		for _, g := range held {
-			if _, err := w.admin(terms).Release(ctx, g.Worker); err != nil {
-				t.Fatal(err)
-			}
-		}
-		extend()
-		reads("one that has lost them", cas.DefaultTimeout, time.Second, acquire("d"))
-		operator, err := cas.OpenAdmin(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reads("an operator", time.Minute, 0, func() error {
-			_, err := operator.List(ctx)
-			return err
-		})
-	})
-}
-
-// A Store that is closed while it reads for long does not wait for the end of that.
-func TestCloseEndsALongReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, began := newWorld(t), time.Now()
-		w.init(0, 3)
-		c := w.config(w.terms(0, 3))
-		c.Driver = hooked(w.server, func(ctx context.Context, what string, call func() error) error {
-			if what == "read" {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return call()
-		})
-		c.Reading = time.Minute
-		s, err := cas.Open(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go s.Acquire(ctx, workerid.Request{Owner: "a", Max: 3})
-		synctest.Wait()
-		if err := s.Close(); err != nil || time.Since(began) != 0 {
-			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
 }

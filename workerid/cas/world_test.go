@@ -44,6 +44,7 @@ type tally struct {
 	asked  map[string]int
 	limits map[string]time.Duration
 	down   atomic.Bool // no connection is made
+	hangs  atomic.Bool // nothing that is read is answered
 }
 
 func newTally() *tally { return &tally{asked: map[string]int{}, limits: map[string]time.Duration{}} }
@@ -64,6 +65,10 @@ func (t *tally) around(ctx context.Context, what string, call func() error) erro
 	t.asked[what]++
 	t.limits[what] = time.Until(deadline)
 	t.mu.Unlock()
+	if what == "read" && t.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if what == "connect" && t.down.Load() {
 		return errLost
 	}
