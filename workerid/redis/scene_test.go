@@ -277,3 +277,5 @@ func (s *scene) lockOf(worker int) string {
 	}
 	return fmt.Sprintf("%s for %d min", cmp.Or(holder, "nobody's"), (left+59_999)/60_000)
 }
+
+func (w *world) rausKey(worker int) string { return fmt.Sprintf("%s:id:%d", w.config.HoldRaus, worker) }
