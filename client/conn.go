@@ -274,6 +274,9 @@ func (c *Client) open(s *server) (*conn, error) {
 		network = "unix"
 	}
 	raw, err := c.config.Dial(ctx, network, s.Addr)
+	if err == nil && raw == nil {
+		err = errors.New("Config.Dial returned no connection")
+	}
 	if err != nil {
 		return nil, cause(context.Cause(ctx), err)
 	}

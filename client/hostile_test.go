@@ -503,7 +503,8 @@ func TestBadSettings(t *testing.T) {
 	}{
 		{nil, Config{}, []string{"no Resolver"}},
 		{Static(), Config{}, []string{"no servers"}},
-		{Static("a", "b:x", ":1", "c:0", "d:65536", "e:1"), Config{}, []string{`"a"`, `"b:x"`, `":1"`, `"c:0"`, `"d:65536"`}},
+		{Static("a", "b:x", ":1", "c:0", "d:65536", "e:1", " f:1"), Config{},
+			[]string{`"a"`, `"b:x"`, `":1"`, `"c:0"`, `"d:65536"`, `" f:1"`}},
 		{DNS("ids.example"), Config{}, []string{`"ids.example"`}},
 		{DNS("/run/ids.sock"), Config{}, []string{"a path is no name"}},
 		{SRV("ids.example:11212"), Config{}, []string{"SRV name"}},

@@ -134,7 +134,7 @@ func checkAddr(addr string) error {
 	if err != nil {
 		return fmt.Errorf("server %q: %w", addr, err)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsRune(host, ' ') {
 		return fmt.Errorf("server %q: want host:port, with a port from 1 to 65535", addr)
 	}
 	return nil
