@@ -104,7 +104,8 @@ func checkConfig(c *call) int {
 		fmt.Fprintln(c.stderr, "warning:", note)
 	}
 	if err := c.CheckRecord(); err != nil {
-		return c.fail(err)
+		c.fail(err)
+		return exitUsage
 	}
 	fmt.Fprintln(c.stdout, "nothing is wrong with these settings")
 	return exitOK

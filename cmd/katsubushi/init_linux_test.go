@@ -154,17 +154,31 @@ func TestProcessInitEndedEarly(t *testing.T) {
 	}
 }
 
-// TestInitSaysThatItCouldNotSay what follows, when its output is full.
-func TestInitSaysThatItCouldNotSay(t *testing.T) {
+// TestOutputThatIsFull: nobody takes what was not written for all there is.
+func TestOutputThatIsFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
 	}
 	defer full.Close()
-	dir, errs := t.TempDir(), new(strings.Builder)
-	args := []string{"-dir", dir, "-defaults", "-hosts", "plain:h1"}
-	if code := subcommandNamed("init").start(args, variables{}, full, full, errs); code != exitFailure ||
-		!strings.Contains(errs.String(), "the files are written, but not the next steps") || len(written(t, dir)) != 1 {
-		t.Errorf("exit code %d: %s, %q", code, errs, written(t, dir))
+	dir := t.TempDir()
+	for line, code := range map[string]int{
+		"init -dir " + dir + " -defaults -hosts plain:h1": exitFailure,
+		"user token x *=get -auth-file " + dir + "/users": exitFailure,
+		"check-config -worker-id 1 -state-dir none":       exitFailure,
+		"inspect 1":         exitFailure,
+		"inspect 1 nothing": exitUsage,
+		"help all":          exitFailure,
+		"version":           exitFailure,
+		"name list -json -state-any-disk -counters file://" + dir: exitFailure,
+	} {
+		errs := new(strings.Builder)
+		if got := run(strings.Fields(line), variables{}, full, errs); got != code ||
+			!strings.Contains(errs.String(), "its output is not whole: write /dev/full: no space left on device") {
+			t.Errorf("%s: exit code %d: %s", line, got, errs)
+		}
+	}
+	if len(written(t, dir)) == 0 {
+		t.Error("init has written no file")
 	}
 }

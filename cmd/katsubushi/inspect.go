@@ -20,6 +20,9 @@ func inspect(c *call) int {
 	}
 	for _, s := range c.words {
 		x, err := takeapart.TakeApart(s, c.Layout)
+		if x.Excess {
+			fmt.Fprintf(c.stderr, "warning: %s has more bits than ids of this layout\n", s)
+		}
 		switch {
 		case err != nil:
 			fmt.Fprintf(c.stderr, "%s: %v\n", s, err)

@@ -39,14 +39,33 @@ func main() {
 // run is main, with all inputs of the process as arguments. What it writes may have come from a store, and
 // go to a terminal.
 func run(args []string, env variables, stdout, stderr io.Writer) int {
-	stdout, stderr = visible.Writer{To: stdout}, visible.Writer{To: stderr}
+	out := &writing{to: visible.Writer{To: stdout}}
+	stderr = visible.Writer{To: stderr}
 	c := theDaemon()
 	if len(args) > 0 {
 		if named := subcommandNamed(args[0]); named != nil {
 			c, args = named, args[1:]
 		}
 	}
-	return c.start(args, env, os.Stdin, stdout, stderr)
+	code := c.start(args, env, os.Stdin, out, stderr)
+	if out.err != nil { // what it did is done; a token, for example, is nowhere now
+		fmt.Fprintln(stderr, "katsubushi: its output is not whole:", out.err)
+		code = max(code, exitFailure)
+	}
+	return code
+}
+
+// A writing keeps the last error of its writer.
+type writing struct {
+	to  io.Writer
+	err error
+}
+
+func (w *writing) Write(text []byte) (n int, err error) {
+	if n, err = w.to.Write(text); err != nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // settled tells whether there are settings to serve with. If not, because something is wrong or only the version is

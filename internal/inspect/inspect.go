@@ -20,6 +20,7 @@ type ID struct {
 	WorkerID *uint64    `json:"worker_id,omitempty"`
 	Sequence *uint64    `json:"sequence,omitempty"`
 	Kind     string     `json:"kind"`
+	Excess   bool       `json:"-"` // it has more bits than ids of the layout, which are not shown
 }
 
 // TakeApart reads the text of an id. A decimal number is taken for a snowflake of layout l, which must
@@ -33,7 +34,9 @@ func TakeApart(text string, l generator.Layout) (ID, error) {
 	kind := generator.ULID
 	switch r.Form() {
 	case id.Decimal:
-		return withParts(text, "snowflake", l.Decompose(r.First)), nil
+		x := withParts(text, "snowflake", l.Decompose(r.First))
+		x.Excess = r.First>>(l.TimeBits+l.WorkerBits+l.SequenceBits) != 0
+		return x, nil
 	case id.ObjectID:
 		kind = generator.ObjectID
 	case id.UUID:

@@ -94,7 +94,7 @@ func (v *View) read(x inspect.ID, l generator.Layout) reading {
 		if l.WorkerLow {
 			part("worker", l.WorkerBits)
 		}
-		if strings.Contains(r.Bits[0].value, "1") {
+		if x.Excess {
 			r.Doubt = "It has more bits than ids of this layout."
 		}
 	}
