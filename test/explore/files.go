@@ -386,7 +386,7 @@ func (w *files) seal(i int) (last int64) {
 			if last = x.used; w.mutant == earlyReport {
 				last = x.lo - 1
 			}
-			if w.mutant != sim.Unsealed {
+			if w.mutant != unsealed {
 				x.daemon = -1
 			}
 		}

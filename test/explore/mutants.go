@@ -1,7 +1,8 @@
 package explore
 
-// The mutants of the world of files, besides package sim's Unfenced and Unsealed.
+// The mutants of the world of files, besides package sim's Unfenced.
 const (
+	unsealed    = "the lease is released while the generator still issues"
 	unsynced    = "the disk is not asked to keep what is written"
 	forgotten   = "the state file is gone after each run"
 	earlyReport = "what is reported at the end lies before the last id"
@@ -16,8 +17,8 @@ const (
 )
 
 // The mutants of the worlds of strict order. The product has no hooks for them: each is a fault of what surrounds it
-// here, so that the same would happen to clients as if the rule were missing. Those about tokens alone are package
-// seqsim's, where no fence protects the record too.
+// here, so that the same would happen to clients as if the rule were missing. None is about tokens alone: a fence
+// protects the record too.
 const (
 	reserveAfterUse     = "ReserveAfterUse"     // a block is issued from before it is recorded
 	resumeBlock         = "ResumeBlock"         // a later term goes on with the block of an earlier one

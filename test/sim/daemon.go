@@ -20,8 +20,7 @@ import (
 type daemon struct {
 	w      *world
 	name   string
-	offset int64   // id clock − time, ms
-	drift  float64 // of the id clock
+	offset int64 // id clock − time, ms
 
 	life    int // counts the lives of the process: what is due for an earlier one is void
 	up      bool
@@ -30,7 +29,7 @@ type daemon struct {
 	shared  int       // calls up to this one are in a copy's memory, too
 	booted  int64
 	machine *workerid.Machine
-	client  client
+	client  *poolClient
 	issuer  *issuer.Issuer
 	ask     func() // request
 	home    id.Source
@@ -55,9 +54,7 @@ type window struct {
 	lo, hi int64
 }
 
-func (d *daemon) clock() int64 {
-	return start + d.w.now + d.offset + int64(d.drift*float64(d.w.now))
-}
+func (d *daemon) clock() int64 { return start + d.w.now + d.offset }
 
 func (d *daemon) moment() workerid.Moment {
 	return workerid.Moment{Mono: time.Duration(d.w.now-d.booted) * time.Millisecond, ID: d.clock()}
@@ -73,9 +70,6 @@ func (d *daemon) boot() {
 	requests := make([]workerid.Request, w.Lanes)
 	for i := range requests {
 		requests[i] = workerid.Request{Owner: w.requestID(), Min: 1, Max: uint64(w.Workers)}
-		if w.Mutant == OneOwner {
-			requests[i].Owner = requests[0].Owner
-		}
 	}
 	d.machine = workerid.NewMachine(workerid.MachineConfig{
 		Requests: requests, RunAhead: runAhead * time.Millisecond, Heartbeat: heartbeat * time.Millisecond,
@@ -223,9 +217,6 @@ func (d *daemon) lengthen(e workerid.Lengthen) {
 }
 
 func (d *daemon) seal(lane int) int64 {
-	if d.w.Mutant == Unsealed {
-		return d.issuer.Generator(lane).Position()
-	}
 	last := d.issuer.Seal(lane)
 	d.had[d.windows[lane].worker] = last // the rest may be given back, and granted to another lane
 	return last
@@ -307,7 +298,7 @@ func (d *daemon) sharedAnswer(call int, e workerid.Event) {
 // copyOf makes a copy of a running process, as a snapshot of a virtual machine does that is started
 // a second time. What it was waiting for never comes.
 func (w *world) copyOf(d *daemon) {
-	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
+	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, isCopy: true}
 	c.begin()
 	d.copies, d.shared = append(d.copies, c), d.calls
 	c.booted, c.machine, c.client, c.pending = d.booted, copied.Of(d.machine), d.client.clone(c), maps.Clone(d.pending)

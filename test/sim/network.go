@@ -49,7 +49,6 @@ func (d *daemon) timeOut(id int, ms int64) {
 	d.later(ms, func() {
 		if failed, waiting := d.pending[id]; waiting {
 			delete(d.pending, id)
-			d.client.unanswered()
 			d.step(failed(errTimeout))
 		}
 	})
@@ -64,7 +63,7 @@ func (d *daemon) lost() bool {
 	return w.now < w.unreachable || w.now < d.cutOff || w.Weather == Storm && !w.calm && w.chance(30)
 }
 
-// handOver is how long a call, or its answer, is on its way within a daemon, ms, or to Redis.
+// handOver is how long a call, or its answer, is on its way within a daemon, ms.
 func (d *daemon) handOver() int64 {
 	if d.w.now < d.sheltered {
 		return d.w.upTo(usual)

@@ -17,9 +17,9 @@ import (
 // watch is how long newcomers and returners watch, ms.
 const watch = heartbeat + heartbeat/10 + 2*timeout
 
-var poolRules = pool.Rules{W: watch * time.Millisecond, MaxSkew: redisSkew}
+var poolRules = pool.Rules{W: watch * time.Millisecond, MaxSkew: skew}
 
-const poolEpsilon = 2*redisSkew + 1000
+const poolEpsilon = 2*skew + 1000
 
 // casPool is a store with a compare-and-set in memory. Daemons use it by the real package cas.
 type casPool struct {
@@ -47,7 +47,7 @@ type saved struct {
 func newPool(w *world) *casPool {
 	p := &casPool{w: w, clients: map[*daemon]*poolClient{}, stopAt: map[*daemon]func(){}}
 	p.server = memcas.NewServer(func() int64 { return w.now }, lease/2)
-	if w.Store == PoolClocks { // a clock that is wrong by a year costs a worker id for a year
+	if w.Faults == Clocks { // a clock that is wrong by a year costs a worker id for a year
 		w.Workers += 100
 	}
 	p.server.Init(p.meta())
@@ -94,7 +94,7 @@ type poolWire struct {
 	coming int               // answers that the server has sent
 }
 
-func (p *casPool) client(d *daemon) client {
+func (p *casPool) client(d *daemon) *poolClient {
 	if old := p.clients[d]; old != nil {
 		old.stop()
 	}
@@ -268,11 +268,18 @@ func (x *poolWire) Commit(ctx context.Context, conn string, ch pool.Change) (cas
 	if x.done != nil && err == nil && a.Done {
 		x.done(ch)
 	}
-	if w.Store == PoolRestores && err == nil && a.Done && x.c.p.heirs {
+	if w.Faults == Restores && err == nil && a.Done && x.c.p.heirs {
 		w.after(4*usual, func() { x.c.p.forgetHeir(x.c.d, ch) }) // when the daemon has its answer
 	}
 	return a, err
 }
+
+// A request is what the store does when it arrives. It replies once, at once or later, or never.
+type request func(reply func(answer))
+
+// An answer is what the daemon makes of a reply when it arrives. It is not heard if the daemon no
+// longer waits for it.
+type answer func(heard bool) workerid.Event
 
 // background is a request that the client sends by itself.
 func (c *poolClient) background(do func(ctx context.Context, reply func(answer))) request {
@@ -310,9 +317,7 @@ func (c *poolClient) release(e workerid.Release) request {
 	})
 }
 
-func (c *poolClient) unanswered() {}
-
-func (c *poolClient) clone(d *daemon) client {
+func (c *poolClient) clone(d *daemon) *poolClient {
 	n := &poolClient{p: c.p, d: d, life: d.life, session: *copied.Of(&c.session)}
 	c.p.clients[d] = n
 	n.connect()

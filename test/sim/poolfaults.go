@@ -15,7 +15,7 @@ func (p *casPool) fault() {
 		return
 	}
 	p.save()
-	if w.Store == PoolRestores && w.now >= p.sheltered() {
+	if w.Faults == Restores && w.now >= p.sheltered() {
 		switch w.rand.IntN(16) {
 		case 9:
 			p.forgetReservations()
@@ -67,9 +67,9 @@ func (p *casPool) fault() {
 			d.stand(w.upTo(3 * lease))
 		}
 	case 3:
-		d.offset = w.upTo(redisSkew) - redisSkew/2
+		d.offset = w.upTo(skew) - skew/2
 	case 4:
-		if w.Store == PoolClocks {
+		if w.Faults == Clocks {
 			far := []int64{time.Hour.Milliseconds(), 365 * 24 * time.Hour.Milliseconds()}[w.rand.IntN(2)]
 			d.offset = w.upTo(2*far) - far
 			d.repaired()
@@ -89,10 +89,10 @@ func (p *casPool) fault() {
 	case 10:
 		p.massStart()
 	case 11:
-		if w.Store == PoolClones && d.up && !d.paused && !d.isCopy {
+		if w.Faults == Clones && d.up && !d.paused && !d.isCopy {
 			w.copyOf(d)
 			if w.chance(2) {
-				d.pause(w.upTo(lease), nil)
+				d.pause(w.upTo(lease))
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (p *casPool) stopBeforeWrite() {
 			return
 		}
 		away := lease - 2*heartbeat + w.upTo(4*heartbeat)
-		d.pause(away, nil)
+		d.pause(away)
 		state := p.server.Save()
 		for _, x := range w.daemons {
 			if x != d && w.chance(2) {
@@ -315,7 +315,7 @@ func (p *casPool) forgetAfterRaise() {
 	p.restored()
 	p.quiet = w.now + lease + 2*poolEpsilon
 	d, state := w.daemons[w.rand.IntN(len(w.daemons))], p.server.Save()
-	const early = heartbeat/4 + redisSkew/2 // by their clocks, their last windows end below the floor
+	const early = heartbeat/4 + skew/2 // by their clocks, their last windows end below the floor
 	w.after(poolEpsilon-early, func() {
 		for _, x := range w.daemons {
 			if x != d && !w.calm {
@@ -422,7 +422,7 @@ const withoutSessions = watch - heartbeat - heartbeat/10 - timeout
 func (p *casPool) calm() {
 	for _, d := range p.w.daemons {
 		d.sheltered = 0
-		if p.w.Store == PoolClocks { // its last ids may lie in the future
+		if p.w.Faults == Clocks { // its last ids may lie in the future
 			d.restart(0)
 		}
 	}

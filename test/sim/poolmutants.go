@@ -2,7 +2,6 @@ package sim
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
@@ -97,9 +96,6 @@ var poolMutants = map[Mutant]func(*Faulty){
 	"W counts from the answer":                        with[lateW],
 	"a write goes over whichever connection there is": func(f *Faulty) { f.AnyConn = true },
 }
-
-// PoolMutants is all of them.
-func PoolMutants() []Mutant { return slices.Sorted(maps.Keys(poolMutants)) }
 
 // with replaces some of the rules.
 func with[T interface {

@@ -73,7 +73,7 @@ func (p *casPool) forgetHeir(d *daemon, ch pool.Change) {
 	}
 	p.heirs = false
 	away := watch + timeout/4 + w.upTo(timeout/2)
-	d.pause(away, nil)
+	d.pause(away)
 	p.quiet = w.now + away + watch
 	state := p.server.Save()
 	p.server.Expire()
