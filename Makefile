@@ -101,7 +101,7 @@ unit: ## every test under the race detector; without it the simulations, the bar
 	@test ! -e $(TESTRUN_SKIPPED) || { echo "tests that were skipped because something is missing here:"; sort -u $(TESTRUN_SKIPPED) | cut -f1 | uniq -c; }
 
 unit-sim:
-	$(TEST) -count=1 ./test/sim ./test/explore
+	KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 ./test/sim ./test/explore
 	$(TEST) -count=1 -run '$(ONE_GOROUTINE)' $(OF_ONE_GOROUTINE)
 
 unit-bars:

@@ -7,6 +7,8 @@
 // least as much left of the bound and of the time. It knows states by 64 bits: two of ten million states are
 // taken for one with a probability of one in 400,000.
 //
+// The world of Redis runs the scripts in a real one, which is skipped where there is none.
+//
 // A seed gives one walk. At the end of one daemons must serve again, where a world says whether they do.
 //
 // Not guaranteed: anything beyond the bound, and between times or kinds of fault that a world does not have. Not

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/test/redismodel"
 	"github.com/katsubushi/katsubushi/v3/test/seqsim"
 	"github.com/katsubushi/katsubushi/v3/test/sim"
 )
@@ -26,13 +25,10 @@ func TestEveryMutantIsJudged(t *testing.T) {
 	for _, m := range sim.PoolMutants() {
 		kept["sim"] = append(kept["sim"], string(m))
 	}
-	for _, m := range redismodel.Mutants() {
-		kept["redismodel"] = append(kept["redismodel"], m.String())
-	}
 	for m := seqsim.None + 1; m < seqsim.NumMutants; m++ {
 		kept["seqsim"] = append(kept["seqsim"], m.String())
 	}
-	worlds := map[string]string{"sim": "leases", "redismodel": "redis"}
+	worlds := map[string]string{"sim": "leases"}
 	found := map[[2]string]bool{}
 	for _, m := range mutants {
 		for simulation, names := range worlds {

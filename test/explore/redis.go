@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/katsubushi/katsubushi/v3/test/copied"
-	"github.com/katsubushi/katsubushi/v3/test/redismodel"
+	"github.com/katsubushi/katsubushi/v3/test/scripted"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -20,19 +20,18 @@ const (
 // redisPauses are how long daemons stand still, ms: half a lease, and just longer than one with the margin for clocks.
 var redisPauses = [...]int64{lease / 2, lease + epsilon + redisBeat/2}
 
-// heedless is a mutant of the daemon.
+// heedless is a mutant of the daemon. The others of this world are of the scripts: see testdata/mutants.txt.
 const heedless = "grants do not wait for the replica"
 
-// A carrier carries out a call on a server's keys, at its time, Unix ms.
-type carrier func(s *redismodel.Server, c script.Call, now int64) (any, error)
+// A carrier carries out a script on a server's keys, at its time, Unix ms.
+type carrier func(s *scripted.Server, c script.Call, now int64) (any, error)
 
 // redis is the world of two daemons that want one worker id of a pool in Redis: a master and its replica, which may be
-// behind and be promoted then. Servers carry out the model of the scripts, which a test compares with a real Redis, or
-// the scripts; daemons use the memory of requests that ships. A world in which grants wait for the replica has another
-// start. It does not change.
+// behind and be promoted then. Servers carry out the scripts that ship, in a real Redis that lends its Lua; daemons use
+// the memory of requests that ships. A world in which grants wait for the replica has another start. It does not
+// change.
 type redis struct {
-	mutant   redismodel.Mutant
-	heedless bool // another mutant: what a replica does not have counts
+	heedless bool // the mutant: what a replica does not have counts
 	waits    bool
 	carry    carrier
 	now      int64
@@ -48,7 +47,7 @@ type redis struct {
 
 // A redisServer holds the pool. Its keys do not change.
 type redisServer struct {
-	redismodel.Server
+	scripted.Server
 	skew    int64 // its clock − time
 	up      bool
 	follows bool // the other one
@@ -83,23 +82,12 @@ type redisCall struct {
 	err            error
 }
 
-// Redis returns the world of one holder and one that waits, once all is steady.
-func Redis(waits bool) func(mutant string) World { return redisOver((*redismodel.Server).Carry, waits) }
-
-func redisOver(carry carrier, waits bool) func(mutant string) World {
-	return func(mutant string) World { return newRedis(carry, waits, mutant) }
-}
-
+// newRedis returns the world of one holder and one that waits, once all is steady.
 func newRedis(carry carrier, waits bool, mutant string) World {
 	w := &redis{waits: waits, heedless: mutant == heedless, carry: carry}
-	for _, m := range redismodel.Mutants() {
-		if m.String() == mutant {
-			w.mutant = m
-		}
-	}
 	for i := range w.servers {
 		s := &w.servers[i]
-		s.Run, s.Replid, s.Mutant = w.name(), w.name(), w.mutant
+		s.Run, s.Replid = w.name(), w.name()
 		s.up, s.skew = true, []int64{skew / 2, -skew / 2}[i]
 	}
 	w.servers[1].follows, w.servers[1].Replica = true, true
@@ -241,10 +229,10 @@ func (w *redis) Do(c Choice) World {
 		m, o := &n.servers[n.master], &n.servers[i]
 		o.up, o.follows, o.Replica, o.Replid, o.Keys, m.behind = true, true, true, m.Replid, m.Keys, false
 	case Free:
-		n.at(n.master, script.Free{Terms: redismodel.Operator(n.terms()), Now: began + n.now, RequestID: n.request(),
+		n.at(n.master, script.Free{Terms: scripted.Operator(n.terms()), Now: began + n.now, RequestID: n.request(),
 			Worker: 1})
 	case Wipe:
-		n.servers[i].Keys = redismodel.Keys{}
+		n.servers[i].Keys = scripted.Keys{}
 		n.follow(i)
 	}
 	n.use()
@@ -261,7 +249,6 @@ func (w *redis) promote(i int, serves bool) {
 // at lets a server carry out a call, and says how many replicas have what it wrote.
 func (w *redis) at(i int, c script.Call) (answer any, have int, err error) {
 	s := &w.servers[i]
-	s.Keys = s.Keys.Clone()
 	if s.Online = 0; w.servers[1-i].follows {
 		s.Online = 1
 	}

@@ -32,11 +32,12 @@ func (w *redis) Digest() uint64 {
 }
 
 func (s *redisServer) visit(d *digest) {
-	m, r := s.Keys.Meta, s.Keys.HighWater[1]
-	d.names(s.Run, s.Replid, m.Incarnation, s.Keys.Clients[1], r.RequestID)
-	d.times(m.Seen, m.Floor, m.Jump, millis(s.Keys.IDs[1]), r.HighWater, r.Lo)
-	d.numbers(s.skew, flags(s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(m.Incarnation, s.Run+":"),
-		strings.HasPrefix(m.Incarnation, s.Run+":"+s.Replid+":"), len(s.Keys.IDs) > 0))
+	k := &s.Keys
+	history, l := k.Meta("hist"), k.Lease(1)
+	d.names(s.Run, s.Replid, history, l.Owner, l.RequestID)
+	d.times(k.Time("seen"), k.Time("floor"), k.Time("jump"), millis(l.Ends), l.HighWater, l.Lo)
+	d.numbers(s.skew, flags(s.up, s.follows, s.behind, s.Replica, strings.HasPrefix(history, s.Run+":"),
+		strings.HasPrefix(history, s.Run+":"+s.Replid+":"), !k.Empty()))
 }
 
 func millis(s float64) int64 { return time.Duration(s * float64(time.Second)).Milliseconds() }

@@ -16,7 +16,6 @@ type edit struct {
 	world                string // "" = no world finds it; needs says why
 	needs                string
 	long                 bool // found within the bounds of make explore only
-	script               bool // it is part of the scripts, so the world has those
 }
 
 //go:embed testdata/edits.txt
@@ -26,7 +25,7 @@ var edited string
 // the author of the worlds. Each is looked for within the bounds of make test.
 var edits = read(edited, func(x *edit) map[string]any {
 	return map[string]any{"name": &x.name, "file": &x.file, "old": &x.old, "new": &x.new, "world": &x.world,
-		"needs": &x.needs, "long": &x.long, "script": &x.script}
+		"needs": &x.needs, "long": &x.long}
 })
 
 // Each edit can be made. With KATSUBUSHI_SOAK=1 it is, in an overlay, and the exploration of its world fails.
@@ -61,11 +60,8 @@ func TestUnseenMutants(t *testing.T) {
 				}
 			}
 			run := "TestEverySchedule/" + strings.ReplaceAll(x.world, " ", "_")
-			switch {
-			case x.long:
+			if x.long {
 				run = "TestLong$"
-			case x.script:
-				run = "TestEveryScheduleOfTheScripts"
 			}
 			test := exec.Command("go", "test", "-count=1", "-v", "-timeout", "1h", "-overlay", overlay, "-run", run, ".")
 			if x.long {

@@ -75,10 +75,7 @@ func (s *stroll) pick(rnd *rand.Rand, all []Choice) Choice {
 // finds says whether a walk shows a mutant.
 func finds(t *testing.T, x *setting, mutant string) bool {
 	s := stroll{world: x.name, time: x.time}
-	start, err := x.begin(mutant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	start := x.begin(t, mutant)
 	for seed := range uint64(mutantWalks) {
 		if end, all, _ := s.walk(start, seed); end.Err() != nil {
 			t.Logf("seed %d: %q: %v", seed, Shorten(start, all, x.time), end.Err())
@@ -97,10 +94,7 @@ func TestWalks(t *testing.T) {
 		t.Run(fmt.Sprint(n, " ", s.world), func(t *testing.T) {
 			t.Parallel()
 			x := settingOf(s.world)
-			start, err := x.begin("")
-			if err != nil {
-				t.Fatal(err)
-			}
+			start := x.begin(t, "")
 			first, n := int64(0), int64(quickWalks)
 			switch {
 			case *onlySeed >= 0:
@@ -130,15 +124,13 @@ func TestWalks(t *testing.T) {
 // A seed gives one schedule.
 func TestASeedGivesOneWalk(t *testing.T) {
 	for _, s := range strolls {
-		x := settingOf(s.world)
-		start, err := x.begin("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		one, all, _ := s.walk(start, 1)
-		two, same, _ := s.walk(start, 1)
-		if !slices.Equal(all, same) || one.Digest() != two.Digest() {
-			t.Errorf("%s: %q and %q", s.world, all, same)
-		}
+		t.Run(s.world, func(t *testing.T) {
+			start := settingOf(s.world).begin(t, "")
+			one, all, _ := s.walk(start, 1)
+			two, same, _ := s.walk(start, 1)
+			if !slices.Equal(all, same) || one.Digest() != two.Digest() {
+				t.Errorf("%q and %q", all, same)
+			}
+		})
 	}
 }

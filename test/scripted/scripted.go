@@ -2,19 +2,29 @@ package scripted
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/katsubushi/katsubushi/v3/test/redismodel"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// disguise lets the scripts see another server and another clock than they run on: their last
-// arguments.
-const disguise = `
-local redis = (function(real)
+// before makes the pool hold what the last argument says, and lets a script see another server and another clock than
+// it runs on: those of the two arguments before.
+const before = `
+local pool = cjson.decode(table.remove(ARGV))
+redis.call('DEL', unpack(KEYS))
+for i = 1, 5 do
+  for name, value in pairs(pool[i] ~= cjson.null and pool[i] or {}) do
+    if i == 1 then redis.call('ZADD', KEYS[i], value, name) else redis.call('HSET', KEYS[i], name, value) end
+  end
+end
+local real = redis
+local redis = (function()
   local now, info = tonumber(table.remove(ARGV)), table.remove(ARGV)
   local function call(command, ...)
     if command == 'TIME' then return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)} end
@@ -22,40 +32,97 @@ local redis = (function(real)
     return real.call(command, ...)
   end
   return setmetatable({call = call}, {__index = real})
-end)(redis)
+end)()
+local reply = (function()
+`
+
+// after returns what the script does, and what the pool holds then.
+const after = `
+end)()
+local function pairsOf(list)
+  local all = {}
+  for i = 1, #list, 2 do all[list[i]] = list[i + 1] end
+  return all
+end
+local pool = {pairsOf(real.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'))}
+for i = 2, 5 do pool[i] = pairsOf(real.call('HGETALL', KEYS[i])) end
+return {reply, cjson.encode(pool)}
 `
 
 // A Pool is the keys of one pool in a Redis.
 type Pool struct {
-	db   *goredis.Client
-	keys []string
+	// Edit changes the text of a script before it runs; nil = it does not.
+	Edit func(text string) string
+
+	db     *goredis.Client
+	keys   []string
+	loaded map[string]string // digests of the scripts that Redis has, by name
+	known  map[string][]any  // what Redis has answered to the same before
 }
+
+// most is how many answers are remembered.
+const most = 20_000
 
 // New returns the Pool of a namespace, which nothing else may use.
 func New(db *goredis.Client, namespace string) *Pool {
-	return &Pool{db, script.Keys(namespace, false)}
+	return &Pool{db: db, keys: script.Keys(namespace, false), loaded: map[string]string{},
+		known: map[string][]any{}}
 }
 
-// Call carries out a script as on a server, whose Keys it does not look at, at now, Unix ms. The result is that of the
-// server's method for the call, or nil after an error.
-func (p *Pool) Call(s *redismodel.Server, c script.Call, now int64) (any, error) {
-	return answer(c, p.call(p.db, s, c, now))
-}
-
-// Carry carries out a script on a server's Keys, which change, in one round trip.
-func (p *Pool) Carry(s *redismodel.Server, c script.Call, now int64) (any, error) {
-	all := p.db.Pipeline()
-	p.write(all, s.Keys)
-	reply, keys := p.call(all, s, c, now), p.read(all)
-	_, _ = all.Exec(context.Background()) // each command has its error
-	var err error
-	if s.Keys, err = keys(); err != nil {
+// Carry carries out a script on a server's Keys, which change, at now, Unix ms. The result is what the package of the
+// scripts reads from the reply, or nil after an error.
+func (p *Pool) Carry(s *Server, c script.Call, now int64) (any, error) {
+	name, texts := c.Call()
+	keys, err := json.Marshal(s.Keys)
+	if err != nil {
 		return nil, err
 	}
-	return answer(c, reply)
+	texts = append(texts, s.info(), strconv.FormatInt(now, 10), string(keys))
+	what := name + " " + strings.Join(texts, " ")
+	both, known := p.known[what]
+	if !known {
+		if both, err = p.run(name, texts); err != nil {
+			return nil, err
+		}
+		if len(p.known) > most {
+			clear(p.known)
+		}
+		p.known[what] = both
+	}
+	s.Keys = Keys{}
+	if err := json.Unmarshal([]byte(both[1].(string)), &s.Keys); err != nil {
+		return nil, err
+	}
+	return answer(c, both[0])
 }
 
-func (p *Pool) call(to goredis.Cmdable, s *redismodel.Server, c script.Call, now int64) *goredis.Cmd {
+// run runs a script in Redis.
+func (p *Pool) run(name string, texts []string) ([]any, error) {
+	var args []any
+	for _, a := range texts {
+		args = append(args, a)
+	}
+	digest, err := p.load(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.db.EvalSha(context.Background(), digest, p.keys, args...).Slice()
+}
+
+// load gives Redis a script, once.
+func (p *Pool) load(name string) (digest string, err error) {
+	if p.loaded[name] == "" {
+		text := script.Text(name)
+		if p.Edit != nil {
+			text = p.Edit(text)
+		}
+		p.loaded[name], err = p.db.ScriptLoad(context.Background(), before+text+after).Result()
+	}
+	return p.loaded[name], err
+}
+
+// info is what INFO says of a server.
+func (s *Server) info() string {
 	role := "master"
 	if s.Replica {
 		role = "slave"
@@ -68,18 +135,12 @@ func (p *Pool) call(to goredis.Cmdable, s *redismodel.Server, c script.Call, now
 	if s.Online > 0 {
 		info += "slave9:ip=::1,port=7000,state=online,offset=0,lag=60\r\n" // its connection before this one
 	}
-	name, texts := c.Call()
-	var args []any
-	for _, a := range append(texts, info, strconv.FormatInt(now, 10)) {
-		args = append(args, a)
-	}
-	return to.Eval(context.Background(), disguise+script.Text(name), p.keys, args...)
+	return info
 }
 
 // answer reads what a script returned.
-func answer(c script.Call, from *goredis.Cmd) (any, error) {
-	reply, err := from.Result()
-	if err != nil {
+func answer(c script.Call, reply any) (any, error) {
+	if err, is := reply.(error); is {
 		if r, ok := script.ParseRefusal(err.Error()); ok {
 			err = r
 		}
@@ -96,121 +157,8 @@ func answer(c script.Call, from *goredis.Cmd) (any, error) {
 		return some(script.ReadInit(reply))
 	case script.Free:
 		return some(script.ReadFreed(reply))
-	case script.ResetClock:
-		return some(script.ReadClockReset(reply))
 	}
-	return nil, nil
+	return nil, errors.ErrUnsupported
 }
 
 func some[T any](v T, err error) (any, error) { return v, err }
-
-// Read returns what Redis keeps.
-func (p *Pool) Read() (redismodel.Keys, error) {
-	all := p.db.Pipeline()
-	keys := p.read(all)
-	_, _ = all.Exec(context.Background()) // each command has its error
-	return keys()
-}
-
-// read asks for what Redis keeps, and returns what reads the answers.
-func (p *Pool) read(all goredis.Pipeliner) func() (redismodel.Keys, error) {
-	ctx := context.Background()
-	ids := all.ZRangeWithScores(ctx, p.keys[0], 0, -1)
-	var hashes [4]*goredis.MapStringStringCmd
-	for i := range hashes {
-		hashes[i] = all.HGetAll(ctx, p.keys[i+1])
-	}
-	return func() (redismodel.Keys, error) {
-		for _, h := range hashes {
-			if err := h.Err(); err != nil {
-				return redismodel.Keys{}, err
-			}
-		}
-		return keysOf(ids.Val(), hashes)
-	}
-}
-
-func keysOf(ids []goredis.Z, hashes [4]*goredis.MapStringStringCmd) (k redismodel.Keys, err error) {
-	k = redismodel.Keys{IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Stats: map[string]int64{},
-		HighWater: map[uint64]redismodel.Record{}}
-	note := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
-	number := func(s string) (n int64) {
-		if s != "" {
-			var e error
-			n, e = strconv.ParseInt(s, 10, 64)
-			note(e)
-		}
-		return n
-	}
-	worker := func(m string) uint64 {
-		w, e := script.ParseMember(m)
-		note(e)
-		return w
-	}
-	for _, z := range ids {
-		k.IDs[worker(z.Member.(string))] = z.Score
-	}
-	for m, owner := range hashes[0].Val() {
-		k.Clients[worker(m)] = owner
-	}
-	for name, n := range hashes[1].Val() {
-		k.Stats[name] = number(n)
-	}
-	for m, s := range hashes[2].Val() {
-		mark, requestID, lo, e := script.ParseRecord(s)
-		note(e)
-		k.HighWater[worker(m)] = redismodel.Record{HighWater: mark, RequestID: requestID, Lo: lo}
-	}
-	m := hashes[3].Val()
-	k.Meta = redismodel.Meta{
-		Incarnation: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]),
-		Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
-		Replicas: m["replicas"], Yaraus: m["yaraus"] == "1", Jump: number(m["jump"]),
-	}
-	return k, err
-}
-
-// Write makes Redis keep something else.
-func (p *Pool) Write(k redismodel.Keys) error {
-	all := p.db.Pipeline()
-	p.write(all, k)
-	_, err := all.Exec(context.Background())
-	return err
-}
-
-func (p *Pool) write(all goredis.Pipeliner, k redismodel.Keys) {
-	ctx := context.Background()
-	all.Del(ctx, p.keys...)
-	for w, s := range k.IDs {
-		all.Do(ctx, "ZADD", p.keys[0], strconv.FormatFloat(s, 'g', 17, 64), script.Member(w))
-	}
-	for w, owner := range k.Clients {
-		all.HSet(ctx, p.keys[1], script.Member(w), owner)
-	}
-	for name, n := range k.Stats {
-		all.HSet(ctx, p.keys[2], name, n)
-	}
-	for w, r := range k.HighWater {
-		all.HSet(ctx, p.keys[3], script.Member(w), fmt.Sprintf("%d %s %d", r.HighWater, r.RequestID, r.Lo))
-	}
-	if m := k.Meta; m != (redismodel.Meta{}) {
-		if m.Incarnation != "" {
-			all.HSet(ctx, p.keys[4], "hist", m.Incarnation)
-		}
-		all.HSet(ctx, p.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "eps", m.Eps, "yaraus",
-			map[bool]string{true: "1", false: "0"}[m.Yaraus])
-		if m.Fingerprint != "" {
-			all.HSet(ctx, p.keys[4], "fingerprint", m.Fingerprint)
-		}
-		if m.Jump != 0 {
-			all.HSet(ctx, p.keys[4], "jump", m.Jump)
-		}
-		if m.Replicas != "" {
-			all.HSet(ctx, p.keys[4], "replicas", m.Replicas)
-		}
-	}
-}
