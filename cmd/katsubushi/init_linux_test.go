@@ -101,59 +101,6 @@ func (x *terminal) exited() bool {
 	}
 }
 
-// TestProcessInitInATerminal: Enter takes the default, a wrong answer is asked again with the reason, and the daemon
-// serves with what was written.
-func TestProcessInitInATerminal(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	x := inTerminal(t, "init", "-dir", dir, "-tls", "none")
-	x.answer(t, "]: ", "plain:h1=77\n")
-	x.answer(t, "store [none]: ", "redis://u:secret@h\n")
-	x.answer(t, "store [none]: ", "\n")
-	x.answer(t, "ports [11212]: ", "70000\n")
-	x.answer(t, "ports [11212]: ", "\n")
-	x.answer(t, "sequences [none]: ", "orders\n")
-	<-x.ended
-	said := x.said()
-	path := dir + "/katsubushi.conf"
-	for _, want := range []string{"a password does not go into the settings", "one or two numbers from 1 to 65535",
-		"wrote " + path + "\n", "\n  katsubushi check-config -config " + path + "\n",
-		"\n  katsubushi -config " + path + "\n"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q is missing:\n%s", want, said)
-		}
-	}
-	if strings.Contains(said, "4 of 5") || x.cmd.ProcessState.ExitCode() != exitOK {
-		t.Errorf("asked although a flag says it, or exit code %d:\n%s", x.cmd.ProcessState.ExitCode(), said)
-	}
-	m := newManager(t) // the last of the next commands, on another port than that of this host's daemon
-	p := m.start(t, nil, "-config", path, "-port", "0", "-state-dir", t.TempDir())
-	m.await(t, 0, "STATUS=serving, worker id 77")
-	if v := countFrom(t, p).must(t, "orders"); v != 1 {
-		t.Errorf("the first value is %d", v)
-	}
-}
-
-// TestProcessInitEndedEarly: ^C and ^D at the first question, at a later one and at the last leave nothing.
-func TestProcessInitEndedEarly(t *testing.T) {
-	t.Parallel()
-	for answered, key := range map[int]string{0: "\x03", 2: "\x04", 4: "\x03"} {
-		dir := t.TempDir() + "/new"
-		x := inTerminal(t, "init", "-dir", dir)
-		for range answered {
-			x.answer(t, "]: ", "\n")
-		}
-		x.answer(t, "]: ", key)
-		<-x.ended
-		if said := x.said(); x.cmd.ProcessState.ExitCode() != exitFailure || !strings.Contains(said, "nothing was written") {
-			t.Errorf("%q after %d answers: %v\n%s", key, answered, x.cmd.ProcessState, said)
-		}
-		if _, err := os.Lstat(dir); err == nil {
-			t.Errorf("%q after %d answers: %q", key, answered, written(t, dir))
-		}
-	}
-}
-
 // TestOutputThatIsFull: nobody takes what was not written for all there is.
 func TestOutputThatIsFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

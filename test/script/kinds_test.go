@@ -72,7 +72,7 @@ func written(t *testing.T, path, other string, kinds []string) {
 		t.Fatal(err)
 	}
 	for _, of := range kinds {
-		kind(t, path, of)
+		t.Run("", func(t *testing.T) { kind(t, path, of) }) // at whose end it is written
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v\n%s", err, got)

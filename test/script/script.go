@@ -41,6 +41,11 @@ func Run(t *testing.T, path string, section func(t *testing.T, play func(Do))) {
 func RunAs(t *testing.T, path, kind string, section func(t *testing.T, play func(Do))) {
 	t.Helper()
 	f := read(t, path)
+	t.Cleanup(func() { // when those that are played beside each other have ended, too
+		if *update && !t.Failed() {
+			write(t, path, kind, f)
+		}
+	})
 	for i, s := range f {
 		if i == 0 || kind != "" && !slices.Contains(s.kinds, kind) {
 			continue
@@ -57,9 +62,6 @@ func RunAs(t *testing.T, path, kind string, section func(t *testing.T, play func
 				}
 			})
 		})
-	}
-	if *update && !t.Failed() {
-		write(t, path, kind, f)
 	}
 }
 
