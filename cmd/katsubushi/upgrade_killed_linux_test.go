@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
 // TestProcessUpgradeKilled kills the old process or the new one at each step. The other one serves, and
@@ -99,58 +97,4 @@ func (u *upgradable) serving(t *testing.T) (pid int) {
 		return pid != 0
 	})
 	return pid
-}
-
-// TestProcessUpgradeKilledLate: a new process that issued ids, and is killed before it has said that it
-// serves, has issued none of those that the old one goes on with; also without a record.
-func TestProcessUpgradeKilledLate(t *testing.T) {
-	t.Parallel()
-	for _, record := range [][]string{inMemory(t), {"-state-dir", "none"}} {
-		u := startUpgradable(t, append(record, "-worker-id", "37")...)
-		ids := newAsker(t, "tcp", u.Addr())
-		ids.id(t)
-		u.pretend(t, "between "+binary+" serving new later")
-		answered := u.upgrading(t)
-		await(t, "it is under way", func() bool { return strings.Contains(u.Logged(), `"took over"`) })
-		// Of the new process, which has the connection. The old one kills it after some seconds, if it is not
-		// killed here before: then that has come.
-		for begun, n := time.Now(), 0; n < 1_000 && time.Since(begun) < 2*time.Second; n++ {
-			var a answer
-			if _, err := io.WriteString(ids, "get id\r\n"); err != nil || a.read(ids.r) != nil {
-				break
-			}
-			if len(a.ids) != 1 || a.ids[0] <= ids.last {
-				t.Fatalf("%+v after %d", a, ids.last)
-			}
-			ids.last = a.ids[0]
-		}
-		tempfile.Write(t, u.program+".now", "")
-		if said := <-answered; !strings.Contains(said, "1 connections are lost") {
-			t.Errorf("the upgrade: %s", said)
-		}
-		after := newAsker(t, "tcp", u.Addr()) // the old process goes on above what the new one had issued
-		after.last = ids.last
-		after.id(t)
-	}
-}
-
-// TestProcessUpgradeAsleep: an old process that stands still from just before the new one says that it serves
-// until after the time that it had for that, hears it then. It neither kills the new one nor serves again.
-func TestProcessUpgradeAsleep(t *testing.T) {
-	t.Parallel()
-	u := startUpgradable(t, append(inMemory(t), "-worker-id", "38")...)
-	ids := newAsker(t, "tcp", u.Addr())
-	ids.id(t)
-	u.pretend(t, "between "+binary+" serving old asleep")
-	answered := u.upgrading(t)
-	await(t, "the old process stands still", func() bool { return asleep(u.now) })
-	for woken := time.Now().Add(11 * time.Second); time.Now().Before(woken); time.Sleep(100 * time.Millisecond) {
-		ids.id(t) // of the new process
-	}
-	u.Resume(t)
-	if said := <-answered; !strings.Contains(said, "with 1 connections") {
-		t.Errorf("the upgrade: %s", said)
-	}
-	await(t, "the old process ends", func() bool { return gone(u.Process.Pid) })
-	ids.id(t)
 }

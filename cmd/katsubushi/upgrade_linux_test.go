@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,125 +160,6 @@ func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := bytes.Cut(stat, []byte(") "))
 	return err != nil || bytes.HasPrefix(after, []byte("Z"))
-}
-
-// TestProcessUpgradeRefused: whatever the new program does, the old process goes on, with its connections,
-// and whoever asked reads why.
-func TestProcessUpgradeRefused(t *testing.T) {
-	t.Parallel()
-	config := filepath.Join(t.TempDir(), "config")
-	write := func(file, text string, mode os.FileMode) string {
-		t.Helper()
-		syscall.ForkLock.RLock() // a child of another test that has this file open keeps the daemon from running it
-		defer syscall.ForkLock.RUnlock()
-		if err := os.WriteFile(file, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	was := "http-port " + freePort(t)
-	write(config, was, 0o600)
-	u := startUpgradable(t, append(onDisk(t), "-worker-id", "31", "-config", config)...)
-	ids := newAsker(t, "tcp", u.Addr())
-	ids.id(t)
-	refused := func(what, says string, args ...string) {
-		t.Helper()
-		code, said := u.upgrade(t, args...)
-		if code != exitFailure || !strings.Contains(said, says) ||
-			!strings.Contains(said, fmt.Sprintf("process %d goes on", u.now)) {
-			t.Errorf("%s: exit code %d, %q, which lacks %q", what, code, said, says)
-		}
-		ids.id(t)
-		if status, _, body := httpGet(u.HTTP(), "/id"); status != http.StatusOK {
-			t.Fatalf("%s: HTTP: %d, %s", what, status, body)
-		}
-	}
-
-	os.Remove(u.program)
-	refused("no program", "no such file")
-	dir := t.TempDir()
-	u.install(t, write(dir+"/text", "not a program", 0o600))
-	refused("not executable", "permission denied")
-	u.install(t, write(dir+"/garbage", "\x7fELF nonsense", 0o700))
-	refused("not a program", "exec format error")
-	u.install(t, write(dir+"/exits", "#!/bin/sh\necho it is Monday >&2\nexit 3\n", 0o700))
-	refused("a program that exits", "exit status 3; its last line: it is Monday")
-	u.install(t, write(dir+"/silent", "#!/bin/sh\nexec sleep 3600\n", 0o700))
-	refused("a silent program", "said nothing in time", "-timeout", "1s")
-	u.install(t, write(dir+"/wrapper", "#!/bin/sh\n"+binary+" \"$@\"\nexit $?\n", 0o700))
-	refused("a wrapper", "the new program is a wrapper: process")
-	// One that is ready and takes no connections holds clients up for seconds, not for the whole -timeout. Half a request
-	// is more than the socket between the two processes holds.
-	half := newAsker(t, "tcp", u.Addr())
-	half.id(t)
-	if _, err := io.WriteString(half, "get"+strings.Repeat(" key", 200_000)); err != nil {
-		t.Fatal(err)
-	}
-	u.pretend(t, "deaf")
-	refused("a program that takes no connections", "in time", "-timeout", "1h")
-	var a answer
-	io.WriteString(half, "\r\n")
-	if err := a.read(half.r); err != nil || len(a.ids) != 200_000 || a.ids[0] <= half.last {
-		t.Errorf("%d ids, %v", len(a.ids), err)
-	}
-	if left := u.session(); len(left) != 1 {
-		t.Errorf("processes %v are left, and %d serves", left, u.now)
-	}
-	u.pretend(t, "waits")
-	for patience := time.Second; ; patience *= 2 { // a busy machine may not have started it by then
-		_, said := u.upgrade(t, "-timeout", patience.String())
-		if strings.Contains(said, "not ready in time: no worker id is free") {
-			break
-		}
-		if patience > time.Minute || !strings.Contains(said, "said nothing in time") {
-			t.Fatalf("a process that waits: %s", said)
-		}
-	}
-
-	// The settings may have changed too: in the file, or in what they name.
-	u.install(t, binary)
-	for text, says := range map[string]string{
-		"http-port 1":                          "its port is",
-		was + "\nhttp-bind 127.0.0.2":          "its address is 127.0.0.1, that of these settings is 127.0.0.2",
-		was + "\ncounters redis://127.0.0.1:1": "the counter store does not answer",
-		was + "\nmax-run-ahead nonsense":       "max-run-ahead",
-	} {
-		write(config, text, 0o600)
-		refused(text, says)
-	}
-	write(config, was, 0o600)
-
-	// An upgrade during an upgrade.
-	u.pretend(t, "waits")
-	tries := strings.Count(u.Logged(), `"upgrading"`)
-	first := u.upgrading(t, "-timeout", "1h")
-	await(t, "it is under way", func() bool { return strings.Count(u.Logged(), `"upgrading"`) > tries })
-	refused("an upgrade during an upgrade", "an upgrade is under way already")
-	// TERM ends both.
-	u.Process.Signal(syscall.SIGTERM)
-	if said := <-first; !strings.Contains(said, "this daemon is being stopped") && !strings.Contains(said, "went away") {
-		t.Errorf("stopped in the middle: %q", said)
-	}
-	await(t, "both end", u.HasEnded) // the new one has the log open too
-}
-
-// TestProcessUpgradeDiskStandsStill: a disk that does not answer could neither take a state file nor give
-// its lock back, so the old process keeps everything.
-func TestProcessUpgradeDiskStandsStill(t *testing.T) {
-	t.Parallel()
-	dir, freeze, thaw := frozenDisk(t)
-	u := startUpgradable(t, "-worker-id", "26", "-state-dir", dir)
-	ids := newAsker(t, "tcp", u.Addr())
-	ids.id(t)
-	freeze()
-	code, said := u.upgrade(t)
-	if code != exitFailure || !strings.Contains(said, "the disk of the state directory has not answered for 2s") {
-		t.Errorf("exit code %d: %s", code, said)
-	}
-	ids.id(t)
-	thaw()
-	u.succeed(t)
-	ids.id(t)
 }
 
 // A stream is a client that pipelines, and measures how long it waits.
