@@ -80,7 +80,7 @@ cross: ## the portable parts, for systems that stand for the others
 TEST = $(GO) run ./test/testrun -vet=off -ldflags=-s -timeout 20m
 
 # Process tests that also run over the engines that are not the fastest: connections come in, are counted, wait, are handed to another process.
-EVERY_ENGINE = ^TestProcess(HostileInput|UnixSocket|HealthcheckWhereItListens|NobodyReadsTheLog|TLS|DescriptorsForSequences|SocketsOfASupervisor|SocketsOfASupervisorStay|SocketsRefused|UpgradeEncrypted|UpgradeAsleep)$$
+EVERY_ENGINE = ^TestProcess(EngineScenes|DescriptorsForSequences)$$
 
 # Tests of one goroutine, or of two that take turns, in which the race detector finds nothing and takes ten times as long, and one that compares a
 # hundred passwords. Only these packages have tests of these names, and ./cmd/katsubushi, where unit-net runs them.

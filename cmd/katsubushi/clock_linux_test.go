@@ -11,8 +11,6 @@ import (
 // at it. They run in parallel, because they mostly wait for the daemon to look at its clocks, and
 // so each has a worker id of its own.
 
-const year = 365 * 24 * time.Hour
-
 // launchShifted launches the daemon with its wall clock off the machine's, or skips the test where
 // that cannot be done.
 func launchShifted(t *testing.T, offset time.Duration, args ...string) *process {
@@ -34,27 +32,10 @@ func (s *process) step(t *testing.T, d time.Duration) {
 	}
 }
 
-// awaitDifference waits until the daemon has compared its clocks and found the wall clock this far
-// from the id clock.
-func (s *process) awaitDifference(t *testing.T, want, tolerance time.Duration) {
-	t.Helper()
-	await(t, "the daemon finds its clocks "+want.String()+" apart", func() bool {
-		return (s.difference(t) - want).Abs() <= tolerance
-	})
-}
-
 // difference is how far the wall clock was from the id clock when the daemon compared them.
 func (s *process) difference(t *testing.T) time.Duration {
 	t.Helper()
 	return time.Duration(statistic(t, s.Addr(), "clock_difference_ms")) * time.Millisecond
-}
-
-// awaitHeartbeats waits until the daemon has compared its clocks at least once more and recorded
-// new windows.
-func (s *process) awaitHeartbeats(t *testing.T) {
-	t.Helper()
-	up := statistic(t, s.Addr(), "uptime")
-	await(t, "a second passes", func() bool { return statistic(t, s.Addr(), "uptime") > up+1 })
 }
 
 // TestProcessPlantedDuplicates lets real daemons make real duplicates, by the one thing that is not

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -46,21 +45,5 @@ func TestAFlagBeatsTheEnvironmentOfItsOtherName(t *testing.T) {
 		environment("KATSUBUSHI_SERVER", "redis://variable/0"), nil)
 	if err != nil || p.Store.URL != "redis://flag/0" || p.names["Store.URL"] != "-redis" {
 		t.Errorf("%v %s of %s", err, p.Store.URL, p.names["Store.URL"])
-	}
-}
-
-// TestProcessEnvironment: the whole way, from the process's environment to the socket and the log.
-func TestProcessEnvironment(t *testing.T) {
-	t.Setenv("KATSUBUSHI_WORKER_ID", "9")
-	t.Setenv("BIND", "127.0.0.1")
-	t.Setenv("PORT", "0")
-	t.Setenv("KATSUBUSHI_CLAIM", "off")
-	t.Setenv("KATSUBUSHI_LOG_FORMAT", "json")
-	t.Setenv("KATSUBUSHI_LOGFORMAT", "json")
-	p := runs(t, exec.Command(binary))
-	p.WaitListening(t)
-	if !strings.HasPrefix(p.Addr(), "127.0.0.1:") || statistic(t, p.Addr(), "lane_0_worker_id") != 9 ||
-		p.Entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -h all lists their names") == nil {
-		t.Errorf("it listens on %s:\n%s", p.Addr(), p.Logged())
 	}
 }

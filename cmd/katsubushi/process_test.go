@@ -82,14 +82,6 @@ func launch(t *testing.T, args ...string) *process {
 	return &process{daemonrun.Launch(t, args...)}
 }
 
-// launchIn is launch with more environment variables.
-func launchIn(t *testing.T, variables []string, args ...string) *process {
-	t.Helper()
-	cmd := daemonrun.Command(t, args...)
-	cmd.Env = append(os.Environ(), variables...)
-	return runs(t, cmd)
-}
-
 // runs starts any command, with more arguments.
 func runs(t *testing.T, cmd *exec.Cmd, args ...string) *process {
 	t.Helper()

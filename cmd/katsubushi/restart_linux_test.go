@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,84 +53,6 @@ func (s *process) pause(t *testing.T, d time.Duration) {
 	if err := s.Clock.Resume(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestProcessStoppedForThreeWindows: a process that is paused for longer than its window reaches goes
-// on without loss.
-func TestProcessStoppedForThreeWindows(t *testing.T) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	d := startShifted(t, 0, append(inMemory(t), "-worker-id", "22", "-max-run-ahead", "200ms")...)
-	l := c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 2000)
-	const windows = 3 * (200*time.Millisecond + time.Second) // each is a second longer than the run-ahead
-	d.pause(t, windows)
-	l.awaitMore(t, 4000)
-	l.finish(t)
-	c.issuedBetween(t, began)
-	c.verdict(t)
-}
-
-// TestProcessClockAYearAheadAndBack: a clock that is a year ahead for a while affects neither the ids
-// nor the record, so the next run does not wait for a year.
-func TestProcessClockAYearAheadAndBack(t *testing.T) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	args := append(inMemory(t), "-worker-id", "23")
-	d := startShifted(t, 0, args...)
-	l := c.load(t, d.Addr(), 4, 20)
-	d.step(t, year)
-	d.awaitDifference(t, year, time.Minute)
-	d.awaitHeartbeats(t)
-	d.step(t, -year)
-	d.awaitDifference(t, 0, time.Minute)
-	l.kill(d)
-
-	largest := c.newRun()
-	d = startShifted(t, 0, args...)
-	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 2000)
-	l.finish(t)
-	c.above(t, largest)
-	c.issuedBetween(t, began)
-	c.verdict(t)
-}
-
-// TestProcessStartedAYearAhead: a daemon that starts with a clock a year ahead does not record that
-// year. It waits, and serves as soon as the clock is right.
-func TestProcessStartedAYearAhead(t *testing.T) {
-	startedOff(t, year, "25", "the clock went 8760h0m")
-}
-
-// TestProcessStartedDaysBehind: a machine without a hardware clock boots with a date in the past, and
-// the clock is set while the daemon waits. No ids exist yet, so the id clock follows at once,
-// however far.
-func TestProcessStartedDaysBehind(t *testing.T) {
-	startedOff(t, -3*24*time.Hour, "26", "ids in 7") // 72 h, less what passed since the last id
-}
-
-// startedOff restarts a daemon with a wrong clock, and corrects the clock once the daemon has
-// complained about it.
-func startedOff(t *testing.T, off time.Duration, worker, says string) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	args := append(inMemory(t), "-worker-id", worker)
-	d := startShifted(t, 0, args...)
-	l := c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 2000)
-	l.kill(d)
-
-	largest := c.newRun()
-	d = launchShifted(t, off, args...)
-	await(t, "it says that it waits for its clock", func() bool { return strings.Contains(d.Logged(), says) })
-	d.step(t, -off)
-	d.WaitListening(t)
-	l = c.load(t, d.Addr(), 4, 20)
-	l.awaitMore(t, 2000)
-	l.finish(t)
-	c.above(t, largest)
-	c.issuedBetween(t, began)
-	c.verdict(t)
 }
 
 // A round of the kill loop is one run of the daemon. Everything in it is drawn from the seed.

@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // TestRunTakesYarausNames: each of yaraus's flags sets what ours sets.
@@ -26,34 +20,6 @@ func TestRunTakesYarausNames(t *testing.T) {
 		got := fmt.Sprintln(p.Store.URL, p.Store.Min, p.Store.Max, p.Store.Lease, p.Store.Interval())
 		if got != "redis://h/3 3 4 1m10s 7s\n" {
 			t.Errorf("%q: %s", args, got)
-		}
-	}
-}
-
-// TestProcessRunsAnotherProgram: the rest is in internal/leaserun.
-func TestProcessRunsAnotherProgram(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("does not apply: on Unix systems only")
-	}
-	t.Parallel()
-	url := redistest.Start(t).URL()
-	redisPool(t, url)
-	for _, args := range [][]string{
-		{"-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"},
-		// as of yaraus
-		{"-server", url, "-min", "1", "-max", "5", "-expire", "6s", "-interval", "1s", "-delay", "2s", "-max-skew", "200ms"},
-	} {
-		const program = `env | grep hush; test $KATSUBUSHI_WORKER_ID = @@ && echo "worker @@"; exit 9`
-		args = append(append([]string{"run"}, args...), "-replacement", "@@", "--", "sh", "-c", program)
-		cmd := exec.Command(binary, args...)
-		// a user without a password takes any
-		cmd.Env = append(os.Environ(), "REDIS="+strings.Replace(url, "://", "://default:hush@", 1))
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != 9 || !strings.HasPrefix(stdout.String(), "worker ") ||
-			strings.TrimSpace(stdout.String()) == "worker @@" {
-			t.Errorf("%q: exit code %d, %q, %s", args, code, &stdout, &stderr)
 		}
 	}
 }

@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/control"
 )
@@ -45,26 +42,5 @@ func TestCommandsBesideAnEarlierDaemon(t *testing.T) {
 	}
 	if made, err := filepath.Glob(home + "/.[a-z]*"); len(made) > 0 || err != nil {
 		t.Errorf("%s was made, %v", made, err)
-	}
-}
-
-// A daemon says over its control socket where it records, so that the commands of its user and of root find it.
-func TestProcessSaysWhereItRecords(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	p := start(t, "-worker-id", "3", "-state-dir", dir, "-state-any-disk")
-	want := place{StateDir: dir, SequencesIn: dir, Counters: "file"}
-	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // it opens once the daemon serves
-		list := neighbours()
-		i := slices.IndexFunc(list, func(n neighbour) bool { return n.pid == p.Process.Pid })
-		if i >= 0 && !errors.Is(list[i].err, os.ErrDeadlineExceeded) {
-			if n := list[i]; n.err != nil || n.place != want {
-				t.Errorf("%#v, %v; want %#v", n.place, n.err, want)
-			}
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatal("the daemon is not found")
-		}
 	}
 }

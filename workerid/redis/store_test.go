@@ -31,5 +31,5 @@ func TestFaultsAreInTheDocumentation(t *testing.T) {
 	t.Parallel()
 	storefaults.Documented(t, "testdata/clocks.script", "testdata/clusters.script", "testdata/failover.script",
 		"testdata/faults.script", "testdata/losses.script", "testdata/pool.script",
-		"../../cmd/katsubushi/leaseclock_linux_test.go", "../../cmd/katsubushi/leasefaults_linux_test.go")
+		"../../cmd/katsubushi/testdata/scenes/leases.script")
 }
