@@ -82,6 +82,15 @@ func (f *folder) calls() {
 				return nil
 			}
 		},
+		// read-only: it can be read, and nothing can be opened to be written
+		"read-only": func() {
+			f.memory.Fault = func(op string) error {
+				if strings.HasPrefix(op, "open") && strings.HasSuffix(op, "create") {
+					return syscall.EROFS
+				}
+				return nil
+			}
+		},
 		"works": func() { f.memory.Fault = nil },
 		// did: what it did since, notes of daemons aside, and the generations in the record of orders
 		"did": f.did,

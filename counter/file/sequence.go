@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -182,10 +183,14 @@ func (q *sequence) read() (_ *record, damaged []string, err error) {
 	return &r, damaged, nil
 }
 
-// unusable makes an error of opening what is no plain file a counter.ErrUnusable.
+// unusable makes an error of opening what is no plain file a counter.ErrUnusable, and that of a file system which is
+// read-only, as one is after an error of its disk, a counter.ErrUnavailable.
 func unusable(err error) error {
-	if errors.Is(err, durable.ErrLink) || errors.Is(err, durable.ErrNoFile) {
+	switch {
+	case errors.Is(err, durable.ErrLink), errors.Is(err, durable.ErrNoFile):
 		return fmt.Errorf("%w: %w", counter.ErrUnusable, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w", counter.ErrUnavailable, err)
 	}
 	return err
 }

@@ -149,6 +149,13 @@ func (OS) Open(path string, create bool) (File, error) {
 		}
 		flag |= os.O_CREATE | os.O_TRUNC
 	}
+	return open(path, flag)
+}
+
+func openToRead(path string) (File, error) { return open(path, os.O_RDONLY|noFollow) }
+
+// open opens a plain file.
+func open(path string, flag int) (File, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err

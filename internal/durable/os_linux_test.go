@@ -52,3 +52,20 @@ func TestVersions(t *testing.T) {
 		}
 	})
 }
+
+// TestReadingNeedsNoRightToWrite: an operator may look at the records of a file system that is read-only. Here it is one
+// that nobody may write to, root neither.
+func TestReadingNeedsNoRightToWrite(t *testing.T) {
+	const path = "/sys/kernel/uevent_seqnum"
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip(err)
+	}
+	if f, err := (OS{}).Open(path, false); err == nil {
+		f.Close()
+		t.Skip("it can be written")
+	}
+	if got, err := Read(OS{}, path); err != nil || len(got) != len(want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}

@@ -177,7 +177,11 @@ func NotPromised(ctx context.Context, s counter.Admin) string {
 // Show returns what operators see of a record.
 func Show(r counter.Record) Shown {
 	if !r.Readable() {
-		return Shown{Name: r.Name, State: "damaged"}
+		state := "damaged"
+		if r.Fault != nil && !errors.Is(r.Fault, counter.ErrDamaged) {
+			state = "not readable"
+		}
+		return Shown{Name: r.Name, State: state}
 	}
 	s := Shown{Name: r.Name, Next: kinds.IDOf(r.Definition, r.Next), Left: r.Count(r.Next), State: "active"}
 	if r.Floor != 0 {
