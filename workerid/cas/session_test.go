@@ -2,56 +2,12 @@ package cas_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
-
-// C4: of many who were rolled back, the first raises the floor for all who notice soon after.
-func TestOneRaiseIsEnoughForAll(t *testing.T) {
-	const n = 40
-	w := newWorld(t)
-	w.init(0, n-1)
-	old := w.server.Save()
-	var daemons []*daemon
-	var grants []workerid.Grant
-	for i := range n {
-		d := w.daemon(fmt.Sprint("d", i), 0, n-1)
-		d.Acquire(ctx, d.want())
-		daemons = append(daemons, d)
-	}
-	w.boot += watch
-	for _, d := range daemons {
-		g, err := d.Acquire(ctx, d.want())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Heard(g)
-		grants = append(grants, g)
-	}
-	w.boot += 1000
-	w.server.Restore(old)
-	epochs := map[string]bool{}
-	for i, d := range daemons {
-		w.boot += 100 // 4 s in all: as long as it takes, and an epsilon at most
-		if _, err := d.extend(grants[i]); !errors.Is(err, workerid.ErrLost) {
-			t.Fatal(err)
-		}
-		m := w.server.Meta()
-		epochs[m.Epoch] = true
-		if m.Floor < grants[i].Hi || m.Floor < w.now()+lease {
-			t.Fatalf("the floor is %d ms from now", m.Floor-w.now())
-		}
-	}
-	if len(epochs) > 5 {
-		t.Errorf("%d epochs", len(epochs))
-	}
-	t.Logf("%d epochs for %d daemons", len(epochs), n)
-}
 
 // The first records are read long before the last: a holder that wrote meanwhile and then no more has a clock that is
 // right.
