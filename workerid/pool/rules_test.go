@@ -1,9 +1,12 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,14 @@ import (
 )
 
 var verdicts = map[Verdict]string{Held: "held", Taken: "taken", Copied: "copied", RolledBack: "rolled back"}
+
+// said is what was read and how it is written, or that it cannot be read: a guess could be a lower mark.
+func said[T fmt.Stringer](read T, err error) (string, error) {
+	if errors.Is(err, ErrUnreadable) {
+		return "unreadable", nil
+	}
+	return fmt.Sprintf("%q: %s", read, strings.ReplaceAll(fmt.Sprintf("%#v", read), "pool.", "")), err
+}
 
 // TestRules: testdata/rules.txt has what the rules say of a pool whose lease is 10 s, at 50 s.
 func TestRules(t *testing.T) {
@@ -37,9 +48,18 @@ func TestRules(t *testing.T) {
 			return workers
 		}
 		return steps.Calls{
-			"floor": func(ms int64) { meta.Floor = ms },
-			"id":    func(ms int64) { now.ID = ms },
-			"wall":  func(ms int64) { now.Wall = ms },
+			// record TEXT, meta TEXT and presence TEXT are read, and are written in the same way. A text may be quoted as in Go
+			"record": func(text string) (string, error) {
+				if quoted, err := strconv.Unquote(text); err == nil {
+					text = quoted
+				}
+				return said(ParseRecord(text))
+			},
+			"meta":     func(text string) (string, error) { return said(ParseMeta(text)) },
+			"presence": func(text string) (string, error) { return said(ParsePresence(text)) },
+			"floor":    func(ms int64) { meta.Floor = ms },
+			"id":       func(ms int64) { now.ID = ms },
+			"wall":     func(ms int64) { now.Wall = ms },
 			// judge RECORD: what it says to ann, whose write of c.3 was not answered, and the epoch of the write that was found
 			"judge": func(text string) string {
 				v, found := rules.Judge(Holding{Owner: "ann", Last: anns, Epoch: "e", Unanswered: []Sent{unanswered},
