@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) {
 			t.Parallel()
 			script.Run(t, file, func(t *testing.T, play func(script.Do)) {
-				s := &scene{t: t, servers: map[string]*redistest.Server{}, proxies: map[string]*redistest.Proxy{},
+				s := &scene{t: t, dir: t.TempDir(), servers: map[string]*redistest.Server{}, proxies: map[string]*redistest.Proxy{},
 					daemons: map[string]*daemon{}, wrong: map[string]*atomic.Int64{}, ended: make(chan string)}
 				calls := s.calls()
 				play(func(words []string) string { return s.named(calls.Do(t, words)) })
@@ -43,6 +44,7 @@ func TestScripts(t *testing.T) {
 type scene struct {
 	*world
 	t         *testing.T
+	dir       string
 	servers   map[string]*redistest.Server
 	proxies   map[string]*redistest.Proxy
 	daemons   map[string]*daemon
@@ -142,7 +144,15 @@ func (s *scene) calls() script.Calls {
 			s.with([]string{name}, func(*daemon) error { return nil })
 			return s.daemons[name].announce(as, text)
 		},
-		"peers":      func(name string) (any, error) { return s.daemons[name].Peers(context.Background()) },
+		"peers": func(name string) (any, error) { return s.daemons[name].Peers(context.Background()) },
+		// kick m: all its clients, but the script's
+		"kick": func(name string) { s.servers[name].Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") },
+		// password-file 'TEXT\r\n' 0600: where daemons and operators that begin from now on find theirs
+		"password-file": func(text string, mode os.FileMode) error {
+			s.config.PasswordFile = filepath.Join(s.dir, "password")
+			text = strings.NewReplacer(`\r`, "\r", `\n`, "\n").Replace(text)
+			return errors.Join(os.WriteFile(s.config.PasswordFile, []byte(text), mode), os.Chmod(s.config.PasswordFile, mode))
+		},
 		"documented": func(doc string) { s.server.Do(documentedRule(s.t, doc)...) },
 		"node":       func(name string) { s.servers[name] = redistest.Cluster(s.t, 1)[0] },
 		"load":       func(name string) { s.servers[name].LaunchOnly() },
@@ -203,6 +213,7 @@ func (s *scene) named(text string) string {
 	for name, d := range s.daemons {
 		text = strings.ReplaceAll(text, d.owner, name)
 	}
+	text = strings.ReplaceAll(text, s.dir, "DIR")
 	if s.world != nil {
 		text = strings.ReplaceAll(text, strings.Trim(s.namespace, "{}"), "NS")
 	}
@@ -214,7 +225,7 @@ var lockValue = regexp.MustCompile(`katsubushi/\w+/\w+`)
 func (s *scene) redis(server *redistest.Server, words []string) any {
 	var args []any
 	for _, word := range words {
-		word = strings.ReplaceAll(word, "NS", s.namespace)
+		word = strings.NewReplacer("NS", s.namespace, `\n`, "\n").Replace(word)
 		if name, ok := strings.CutPrefix(word, "PORT:"); ok {
 			word = strconv.Itoa(s.servers[name].Port)
 		} else if name, ok := strings.CutPrefix(word, "NODE:"); ok {
