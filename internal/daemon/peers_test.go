@@ -2,9 +2,7 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,77 +12,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/problem"
-	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
-
-// blames returns the fields that Validate finds fault with, of those about peers.
-func blames(c Config) (list []string) {
-	for _, p := range problem.Of(c.Validate()) {
-		if slices.Contains([]string{"Announce", "PeerCheck", "ForwardUser", "ForwardPasswordFile", "ForwardCA"}, p.Field) {
-			list = append(list, p.Field)
-		}
-	}
-	return list
-}
-
-// TestAnnouncementsNeedAStoreForThem: what cannot be is an error only if somebody asked for it.
-func TestAnnouncementsNeedAStoreForThem(t *testing.T) {
-	for _, c := range []struct {
-		change func(*Config)
-		want   string
-	}{
-		{func(*Config) {}, "[]"},
-		{func(c *Config) { c.Announce, c.PeerCheck = "off", "off" }, "[]"},
-		{func(c *Config) { c.Announce = "on" }, "[Announce]"},
-		{func(c *Config) { c.PeerCheck = "warn" }, "[PeerCheck]"},
-		{func(c *Config) { c.PeerCheck = "refuse" }, "[PeerCheck]"},
-		{func(c *Config) { c.Announce, c.PeerCheck = "yes", "no" }, "[Announce PeerCheck]"},
-		{func(c *Config) { c.ForwardUser, c.ForwardPasswordFile = "ann", "/f" }, "[ForwardUser ForwardPasswordFile]"},
-	} {
-		config := testConfig()
-		c.change(&config)
-		if got := fmt.Sprint(blames(config)); got != c.want {
-			t.Errorf("%+v: %s, want %s", config.Announce+" "+config.PeerCheck, got, c.want)
-		}
-	}
-}
-
-// TestTheAnnouncedAddress is that of -advertise, else -bind, else the one towards the store.
-func TestTheAnnouncedAddress(t *testing.T) {
-	for _, c := range []struct {
-		change func(*Config)
-		want   string
-	}{
-		{func(c *Config) { c.Advertise = "ids.example:7" }, "ids.example 7"},
-		{func(c *Config) { c.Port = 11212 }, "127.0.0.1 11212"},
-		{func(c *Config) { c.Bind, c.Store.URL = "", "etcd://127.0.0.1:2379" }, sockets.OwnAddress().String() + " 0"},
-	} {
-		config := testConfig()
-		c.change(&config)
-		host, port := config.ownAddress()
-		if got := fmt.Sprint(host, " ", port); got != c.want {
-			t.Errorf("%s, want %s", got, c.want)
-		}
-	}
-}
-
-// TestAUnixSocketIsNotAnnounced: nobody elsewhere could reach it.
-func TestAUnixSocketIsNotAnnounced(t *testing.T) {
-	c := testConfig()
-	if w := c.windows(); w.Peers.Address == nil {
-		t.Error("a TCP port is not announced")
-	}
-	c.Sock = "/s"
-	if w := c.windows(); w.Peers.Address != nil {
-		t.Error("a unix socket is announced")
-	}
-	c.Advertise = "ids.example:7"
-	if w := c.windows(); w.Peers.Address == nil {
-		t.Error("what is advertised is not announced")
-	}
-}
 
 // TestClientsLearnOfAStopBeforeThePortCloses: the store has that the daemon is not ready before the
 // port closes, the announcement ends after the last id, and the session after that.

@@ -2,64 +2,13 @@ package page
 
 import (
 	"fmt"
-	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/generator"
+	scripts "github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
-
-// with changes what stands at a path of a view, such as "Lanes.0.State=degraded". No text is the zero value; the index
-// behind the last one is one more.
-func with(view any, change string) error {
-	path, text, _ := strings.Cut(change, "=")
-	v := reflect.ValueOf(view)
-	for name := range strings.SplitSeq(path, ".") {
-		if v.Kind() == reflect.Pointer && v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-		}
-		switch v = reflect.Indirect(v); v.Kind() {
-		case reflect.Slice, reflect.Array:
-			i, err := strconv.Atoi(name)
-			if err != nil {
-				return err
-			}
-			if i == v.Len() {
-				v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
-			}
-			v = v.Index(i)
-		default:
-			v = v.FieldByName(name)
-		}
-	}
-	if text == "" {
-		v.SetZero()
-		return nil
-	}
-	if v.Kind() == reflect.Pointer {
-		v.Set(reflect.New(v.Type().Elem()))
-		v = v.Elem()
-	}
-	if v.Kind() == reflect.String {
-		v.SetString(text)
-		return nil
-	}
-	var err error
-	switch p := v.Addr().Interface().(type) {
-	case *time.Duration:
-		*p, err = time.ParseDuration(text)
-	case *time.Time:
-		*p, err = time.Parse(time.RFC3339, text)
-	case *generator.Layout:
-		*p, err = generator.ParseLayout(text)
-	default:
-		_, err = fmt.Sscan(text, p)
-	}
-	return err
-}
 
 // TestFindings: each leads to a heading of the runbook that the daemon serves, on the page and in plain text too.
 func TestFindings(t *testing.T) {
@@ -68,7 +17,7 @@ func TestFindings(t *testing.T) {
 		v := healthy()
 		h := past(&v)
 		for _, change := range changes {
-			if err := with(&v, change); err != nil {
+			if err := scripts.Set(&v, change); err != nil {
 				return change, err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/clients"
 	"github.com/katsubushi/katsubushi/v3/internal/fleet"
+	scripts "github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
@@ -84,7 +85,7 @@ func TestPage(t *testing.T) {
 		s := newScene()
 		change := func(changes ...string) (err error) {
 			for _, c := range changes {
-				if err = with(s, c); err != nil {
+				if err = scripts.Set(s, c); err != nil {
 					return err
 				}
 			}
@@ -110,11 +111,15 @@ func TestPage(t *testing.T) {
 				for i := from; i < to && err == nil; i++ {
 					for _, c := range changes {
 						c = strings.ReplaceAll(c, "@", fmt.Sprintf("%04d", i))
-						if err = with(s, fmt.Sprint(list, ".", i, ".", c)); err != nil {
+						if err = scripts.Set(s, fmt.Sprint(list, ".", i, ".", c)); err != nil {
 							break
 						}
 					}
 				}
+				return err
+			},
+			"layout": func(layout string) (err error) {
+				s.Layout, err = generator.ParseLayout(layout)
 				return err
 			},
 			"others": func(layout string) (err error) {
