@@ -3,6 +3,7 @@ package windows
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,8 +24,10 @@ type holderBed struct {
 	*Holder
 	*fake
 	t     *testing.T
+	dir   string // of records; empty = none yet
 	log   said
 	woken atomic.Int64
+	away  atomic.Bool // what the program does not know is ready
 }
 
 // configure makes settings: of a Holder with "fixed" worker ids, "leasing" ones or "announcing" them, and more words.
@@ -68,9 +71,26 @@ func (b *holderBed) configure(kind string, words ...string) (c Config) {
 		case "socket":
 			c.Peers.Address = nil
 		case "recorded":
-			c.StateDir = b.t.TempDir()
+			if b.dir == "" {
+				b.dir = b.t.TempDir()
+			}
+			c.StateDir = b.dir
 		case "not-ready":
-			c.Ready = func() error { return errors.New("the leader is away") }
+			b.away.Store(true)
+			c.Ready = func() error {
+				if b.away.Load() {
+					return errors.New("the leader is away")
+				}
+				return nil
+			}
+		case "address":
+			host, port, _ := net.SplitHostPort(value)
+			c.Peers.Address = func() (string, int) {
+				n, _ := strconv.Atoi(port)
+				return host, n
+			}
+		case "unannounced":
+			c.Store.Announces = false
 		case "broken":
 			c.Store.Open = func(func() int64, string) (workerid.Backend, error) { return nil, errors.New("broken") }
 		default:

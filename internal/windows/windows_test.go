@@ -52,6 +52,7 @@ func (s *said) logger() *slog.Logger {
 // that begin now. Any goroutine may use it.
 type fake struct {
 	now    func() int64
+	told   string            // the own address
 	others map[string]string // announcements of other daemons
 
 	mu      sync.Mutex
@@ -164,8 +165,8 @@ func fixed(log *said) Config {
 func leasing(log *said, f *fake) Config {
 	c := Config{Log: log.logger(), Layout: generator.Katsubushi(), MaxRunAhead: time.Second, Lanes: 1}
 	c.Store = Store{Min: 5, Max: 9, Lease: time.Minute, Heartbeat: 10 * time.Second, Flag: "-store", Fingerprint: "f1",
-		Open: func(now func() int64, _ string) (workerid.Backend, error) {
-			f.now = now
+		Open: func(now func() int64, address string) (workerid.Backend, error) {
+			f.now, f.told = now, address
 			return f, nil
 		}}
 	return c
@@ -176,8 +177,8 @@ func announcing(log *said, f *fake) Config {
 	c := leasing(log, f)
 	c.Store.Announces = true
 	c.Store.Compares = true
-	c.Store.Open = func(now func() int64, _ string) (workerid.Backend, error) {
-		f.now = now
+	c.Store.Open = func(now func() int64, address string) (workerid.Backend, error) {
+		f.now, f.told = now, address
 		return directory{f}, nil
 	}
 	c.Peers = Peers{Address: func() (string, int) { return "192.0.2.7", 0 }, Version: "3.4.5", TLS: true}
