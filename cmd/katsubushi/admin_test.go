@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,79 +20,6 @@ func startAdmin(t *testing.T, args ...string) (address, dir string) {
 		append([]string{"-worker-id", "1", "-auth-file", file, "-admin-port", freePort(t), "-state-dir", dir,
 			"-state-any-disk"}, args...)...)
 	return p.Entry("admin listening")["address"].(string), dir
-}
-
-// TestProcessAdminPortSaysWhatTheCommandSays: for one request and one command each, beside a running
-// daemon.
-func TestProcessAdminPortSaysWhatTheCommandSays(t *testing.T) {
-	t.Parallel()
-	address, dir := startAdmin(t)
-	if code, _, stderr := runName(dir, "create", "orders", "sequence", "start=100"); code != exitOK {
-		t.Fatal(stderr)
-	}
-	if code, _, stderr := runName(dir, "create", "gone", "sequence"); code != exitOK {
-		t.Fatal(stderr)
-	}
-	for _, c := range []struct {
-		command, request, body string
-		code, status           int
-	}{
-		{"show orders -json", "GET /generators/orders", "", exitOK, 200},
-		{"show none", "GET /generators/none", "", exitFailure, 404},
-		{"show id", "GET /generators/id", "", exitUsage, 400},
-		{"create orders sequence start=100", "PUT /generators/orders", "orders sequence start=100", exitOK, 200},
-		{"create orders sequence start=7", "PUT /generators/orders", "orders sequence start=7", exitUsage, 409},
-		{"create orders sequence step=0", "PUT /generators/orders", "orders sequence step=0", exitUsage, 400},
-		{"create orders sequence rate=5", "PUT /generators/orders", "orders sequence rate=5", exitUsage, 400},
-		{"create orders uuid7", "PUT /generators/orders", "orders uuid7", exitUsage, 400},
-		{"create orders", "PUT /generators/orders", "orders", exitUsage, 400},
-		{"raise orders 100", "POST /generators/orders/raise?at_least=100", "", exitFailure, 409},
-		{"raise orders many", "POST /generators/orders/raise?at_least=many", "", exitUsage, 400},
-		{"raise none 5", "POST /generators/none/raise?at_least=5", "", exitFailure, 404},
-		{"raise orders 9223372036854775808", "POST /generators/orders/raise?at_least=9223372036854775808", "", exitUsage,
-			400},
-		{"adopt orders", "POST /generators/orders/adopt", "", exitFailure, 409},
-		{"adopt none", "POST /generators/none/adopt", "", exitFailure, 404},
-		{"retire orders", "DELETE /generators/orders", "", exitFailure, 409},
-		{"retire none -force", "DELETE /generators/none?force=true", "", exitFailure, 404},
-		{"retire gone -force", "DELETE /generators/gone?force=true", "", exitOK, 200},
-		{"show gone -json", "GET /generators/gone", "", exitOK, 200},
-		{"create gone sequence", "PUT /generators/gone", "gone sequence", exitFailure, 409},
-		{"raise gone 900", "POST /generators/gone/raise?at_least=900", "", exitFailure, 409},
-	} {
-		code, stdout, stderr := runName(dir, strings.Fields(c.command)...)
-		said := stdout + stderr
-		status, answer := askAs(t, "ann", "secret", address, c.request, c.body)
-		if code != c.code || status != c.status {
-			t.Errorf("%s: exit code %d: %s\n%s: %d %s", c.command, code, said, c.request, status, answer)
-		}
-		sentence := strings.Replace(strings.TrimSpace(answer), "?force=true does", "-force does", 1)
-		if first, _, _ := strings.Cut(said, "\n"); status != 200 && first != sentence ||
-			strings.Contains(c.command, "-json") && first != sentence {
-			t.Errorf("%s: %s\n%s: %s", c.command, said, c.request, answer)
-		}
-	}
-}
-
-// askAs sends METHOD /path as a user.
-func askAs(t *testing.T, user, password, address, request, body string) (status int, answer string) {
-	t.Helper()
-	method, target, _ := strings.Cut(request, " ")
-	r, err := http.NewRequest(method, "http://"+address+target, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.SetBasicAuth(user, password)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
 }
 
 // TestProcessCurlLinesOfTheDocs: they are answered what the comments behind them say.

@@ -29,6 +29,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/sqltest"
+	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
 )
 
@@ -37,6 +39,7 @@ import (
 //
 //	katsubushi WORDS        that command, in this process: what it prints, behind "!" if as an error
 //	sh WORDS                a shell's: what it prints
+//	sql STATEMENT           what $mariadb answers
 //	has 'PATTERN' COMMAND   whether there is something in what a command says
 //	in 'PATTERN' COMMAND    what there is: the last group of each match
 //
@@ -126,6 +129,9 @@ func (s *scene) do(calls script.Calls, line string) string {
 		}
 		return string(out)
 	}
+	if statement, ok := strings.CutPrefix(line, "sql "); ok {
+		return s.servers["mariadb"].(*sqltest.Server).Do(s.t, statement)
+	}
 	if strings.HasPrefix(line, "katsubushi ") {
 		said, again := transcript{env: variables{}}.say(s.t, "$ "+line)
 		if again {
@@ -213,6 +219,10 @@ func (s *scene) make(name, kind string) string {
 		server := redistest.Start(t, args...)
 		s.servers[name] = server
 		return server.URL()
+	case "mariadb":
+		server := sqltest.MariaDB(t)
+		s.servers[name] = server
+		return server.Socket
 	case "zookeeper":
 		server := zktest.Common(t)
 		s.servers[name] = server
@@ -308,6 +318,8 @@ func (s *scene) calls() script.Calls {
 		"hangs-up": func(tcp string) error {
 			return errors.Join(s.servers[tcp].(io.Closer).Close(), s.servers["client of "+tcp].(io.Closer).Close())
 		},
+		"docs-sql":      s.docsSQL,
+		"docs-sql-into": func(file, tag string) { tempfile.Write(s.t, file, s.docsSQL(tag)+"\n") },
 		"new-certificate": func(serial int64) error {
 			_, err := selfsigned.Write(s.named["cert"], s.named["key"], serial)
 			return err
@@ -452,6 +464,13 @@ func (s *scene) ofLoads() script.Calls {
 			c.above(t, s.largest)
 			s.largest = c.newRun()
 		},
+		"resume-until-passed": func(d *upgradable, own, other *load) { // at first the other issues from the next second
+			begins, refused := other.newest.Load(), own.refused.Load()
+			d.Resume(t)
+			await(t, "it refuses, or is as far", func() bool {
+				return own.refused.Load() > refused || own.newest.Load() > begins
+			})
+		},
 		"none-refused": func() { c.noneRefused(t) },
 		"verdict": func() string {
 			c.above(t, s.largest)
@@ -460,6 +479,15 @@ func (s *scene) ofLoads() script.Calls {
 			return fmt.Sprint(c.ids.Duplicates(), " duplicates")
 		},
 	}
+}
+
+// docsSQL carries out the SQL of the docs that has a tag. Its NEXT is the next value of orders in a directory.
+func (s *scene) docsSQL(tag string, dir ...string) string {
+	sql := docsSQL(s.t, tag)
+	if len(dir) > 0 {
+		sql = strings.ReplaceAll(sql, "NEXT", fmt.Sprint(nextOf(s.t, "file://"+dir[0]+"/sequences", "orders")))
+	}
+	return s.servers["mariadb"].(*sqltest.Server).Do(s.t, sql)
 }
 
 // pause stops a daemon or a server, and resume ends that.

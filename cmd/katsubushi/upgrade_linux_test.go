@@ -17,13 +17,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
@@ -34,32 +32,14 @@ type upgradable struct {
 	now     int // the process that serves
 }
 
-// startUpgradable starts a daemon. All its successors end with the test.
+// startUpgradable starts a daemon that can be asked for an upgrade. All its successors end with the test.
 func startUpgradable(t *testing.T, args ...string) *upgradable {
 	t.Helper()
-	u := startUpgradableBy(t, func(program string) *exec.Cmd { return exec.Command(program) }, args...)
-	u.awaitControl(t)
-	return u
-}
-
-// startUpgradableBy starts the process by a command of its own. It may be that it cannot be asked for an upgrade yet.
-func startUpgradableBy(t *testing.T, command func(program string) *exec.Cmd, args ...string) *upgradable {
-	t.Helper()
-	u := &upgradable{program: filepath.Join(t.TempDir(), "katsubushi")}
-	u.install(t, binary)
-	c := command(u.program)
-	if c.SysProcAttr == nil {
-		c.SysProcAttr = new(syscall.SysProcAttr)
-	}
-	c.SysProcAttr.Setsid = true // its successors are in the same session
-	u.process = runs(t, c, daemonrun.Loopback(args...)...)
-	u.now = u.Process.Pid
-	t.Cleanup(func() {
-		for _, pid := range u.session() {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
+	s := scene{t: t, daemons: map[string]*upgradable{}}
+	s.launch("d", args...)
+	u := s.daemons["d"]
 	u.WaitListening(t)
+	u.awaitControl(t)
 	return u
 }
 
