@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 // options are the flags of a comparison.
@@ -75,8 +77,8 @@ type comparison struct {
 	trust   *tls.Config
 	gen     *generator
 	peers   []peer
-	running map[string]*process // by server, transport and number of names; nil for one that did not start
-	ids     map[string]*idSet   // by server, with -verify; all of ours are one
+	running map[string]*process    // by server, transport and number of names; nil for one that did not start
+	ids     map[string]*unique.Set // by server, with -verify; all of ours are one
 	res     *results
 }
 
@@ -90,7 +92,7 @@ func runCompare(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c := &comparison{options: o, dir: dir, running: map[string]*process{}, ids: map[string]*idSet{}}
+	c := &comparison{options: o, dir: dir, running: map[string]*process{}, ids: map[string]*unique.Set{}}
 	if err := c.prepare(); err != nil {
 		return err
 	}
@@ -308,7 +310,7 @@ func (c *comparison) one(round int, p peer, m mode) error {
 
 // seen is the set of ids that a server has issued. The daemon's processes have worker ids of their
 // own, so they share one; but each has sequences of its own.
-func (c *comparison) seen(p peer, m mode) *idSet {
+func (c *comparison) seen(p peer, m mode) *unique.Set {
 	name := p.name
 	switch {
 	case m.role != alone:
@@ -319,7 +321,7 @@ func (c *comparison) seen(p peer, m mode) *idSet {
 		name = "katsubushi"
 	}
 	if c.ids[name] == nil {
-		c.ids[name] = newIDSet()
+		c.ids[name] = &unique.Set{}
 	}
 	return c.ids[name]
 }
@@ -390,11 +392,11 @@ func (c *comparison) stopAll() {
 // checkIDs proves that the search for duplicates would have found one.
 func (c *comparison) checkIDs() error {
 	for name, set := range c.ids {
-		if err := set.plant(); err != nil {
+		if err := set.Plant(); err != nil {
 			return err
 		}
 		c.res.notes = append(c.res.notes,
-			fmt.Sprintf("%d ids of %s were all different; a planted duplicate was found.", set.ids, name))
+			fmt.Sprintf("%d ids of %s were all different; a planted duplicate was found.", set.Len(), name))
 	}
 	return nil
 }

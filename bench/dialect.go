@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 // A dialect is one kind of request and the grammar of its answer.
@@ -56,7 +58,7 @@ func wrong(want string, got []byte) error { return &wrongAnswer{want, bytes.Clon
 
 // idCheck looks at the integers themselves. Without a set it only sees that they are digits.
 type idCheck struct {
-	seen *idSet
+	seen *unique.Set
 }
 
 // number accepts a decimal integer without leading zeros.
@@ -77,7 +79,7 @@ func (c idCheck) number(b []byte) error {
 		}
 		id = id*10 + uint64(d-'0')
 	}
-	if c.seen != nil && !c.seen.add(id) {
+	if c.seen != nil && !c.seen.Add(id) {
 		return fmt.Errorf("duplicate id %d", id)
 	}
 	return nil
@@ -100,7 +102,7 @@ func (c idCheck) text(b []byte) error {
 		}
 		h = (h ^ uint64(d)) * 1099511628211
 	}
-	if c.seen != nil && !c.seen.add(h) {
+	if c.seen != nil && !c.seen.Add(h) {
 		return fmt.Errorf("duplicate id %s", b)
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 // An exchange is a dialect with a good answer to some requests.
@@ -81,7 +83,7 @@ func TestGoodAnswersHoweverCut(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			cut := func(pieces ...string) {
 				t.Helper()
-				for _, ids := range []idCheck{{}, {seen: newIDSet()}} {
+				for _, ids := range []idCheck{{}, {seen: &unique.Set{}}} {
 					if n, rest, err := feed(x.dialect(ids), pieces); err != nil || n != x.answers || rest != "" {
 						t.Fatalf("%q: %d answers of %d, left %q, error %v", pieces, n, x.answers, rest, err)
 					}
@@ -161,7 +163,7 @@ func TestDuplicateIDIsSeen(t *testing.T) {
 		if x.name == "binary" {
 			once = binaryHit(1, "5") + binaryHit(2, "5")
 		}
-		d := x.dialect(idCheck{seen: newIDSet()})
+		d := x.dialect(idCheck{seen: &unique.Set{}})
 		_, _, err := feed(d, []string{once})
 		if err == nil {
 			_, _, err = feed(d, []string{once})

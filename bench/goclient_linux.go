@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 // goWindow loads a server with a goroutine for each connection, in plain text or through TLS. What
@@ -26,7 +28,7 @@ func (g *generator) goWindow(ld load) (sample, error) {
 		}
 		var ids idCheck
 		if ld.ids != nil {
-			ids.seen = newIDSet()
+			ids.seen = &unique.Set{}
 		}
 		streams = append(streams,
 			&goStream{conn: conn, seen: ids.seen, dialect: newDialect(ld.mode, ld.speech, ids), base: g.base, phase: &phase,
@@ -96,7 +98,7 @@ type goStream struct {
 	conn    net.Conn
 	dialect dialect
 	base    time.Time
-	seen    *idSet
+	seen    *unique.Set
 	latency histogram
 
 	phase    *atomic.Int32

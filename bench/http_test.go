@@ -1,13 +1,17 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
+)
 
 // TestHTTPAnswers: however they are cut, they are counted; of a head the status and the length are looked at.
 func TestHTTPAnswers(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nVary: Accept\r\nContent-Length: "
 	const good = head + "19\r\n\r\n1234567890123456789" + head + "1\r\nDate: x\r\n\r\n7"
 	for i := range good {
-		n, rest, err := feed(httpDialect{idCheck{seen: newIDSet()}}, []string{good[:i], good[i:]})
+		n, rest, err := feed(httpDialect{idCheck{seen: &unique.Set{}}}, []string{good[:i], good[i:]})
 		if n != 2 || rest != "" || err != nil {
 			t.Fatalf("cut at %d: %d answers, left %q, %v", i, n, rest, err)
 		}

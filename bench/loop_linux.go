@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 const (
@@ -22,8 +24,8 @@ const (
 type loop struct {
 	base    time.Time
 	dialect dialect
-	seen    *idSet // of this window; nil if the ids are not looked at
-	depth   int    // requests that a connection sends at once
+	seen    *unique.Set // of this window; nil if the ids are not looked at
+	depth   int         // requests that a connection sends at once
 	streams []stream
 	driver  driver
 	joined  []byte // what was left of one read and what the next one brought

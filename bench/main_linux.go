@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 func main() {
@@ -147,7 +149,7 @@ func runLoad(ctx context.Context, args []string) error {
 		if !pr.issues {
 			return errors.New("-verify: the server answers every get with the same value")
 		}
-		ld.ids = newIDSet()
+		ld.ids = &unique.Set{}
 	}
 	for left := *duration; left > 0 && ctx.Err() == nil; left -= g.length {
 		g.length = min(left, time.Second)
@@ -158,8 +160,8 @@ func runLoad(ctx context.Context, args []string) error {
 		fmt.Println(s)
 	}
 	if ld.ids != nil {
-		fmt.Printf("%d ids, all different\n", ld.ids.ids)
-		return ld.ids.plant()
+		fmt.Printf("%d ids, all different\n", ld.ids.Len())
+		return ld.ids.Plant()
 	}
 	return nil
 }

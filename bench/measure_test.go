@@ -46,61 +46,6 @@ func TestHistogramBuckets(t *testing.T) {
 	}
 }
 
-func TestIDSetAgainstAMap(t *testing.T) {
-	const seed = 2
-	rng := rand.New(rand.NewPCG(seed, 0))
-	sets, known := [2]*idSet{newIDSet(), newIDSet()}, [2]map[uint64]bool{{}, {}}
-	for range 300_000 {
-		i := rng.IntN(2)
-		id := rng.Uint64N(8)<<61 + rng.Uint64N(2_000_000)
-		if i == 1 {
-			id += 1_900_000 // so that the sets overlap a little
-		}
-		if fresh := sets[i].add(id); fresh == known[i][id] {
-			t.Fatalf("seed %d: add(%d) says new = %v", seed, id, fresh)
-		}
-		known[i][id] = true
-	}
-	both := map[uint64]bool{}
-	for id := range known[1] {
-		both[id] = known[0][id]
-		known[0][id] = true
-	}
-	id, dup := sets[0].merge(sets[1])
-	if !dup || !both[id] {
-		t.Errorf("seed %d: merge found %d, %v", seed, id, dup)
-	}
-	if got, want := sets[0].ids, uint64(len(known[0])); got != want {
-		t.Errorf("seed %d: %d ids, want %d", seed, got, want)
-	}
-	if err := sets[0].plant(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestIDSetExtremes(t *testing.T) {
-	s := newIDSet()
-	for _, id := range []uint64{0, 63, 64, math.MaxUint64, math.MaxUint64 - 63, math.MaxUint64 - 64} {
-		if !s.add(id) || s.add(id) {
-			t.Errorf("%d is not told from what was there", id)
-		}
-	}
-}
-
-func TestIDSetsWithoutCommonIDsMerge(t *testing.T) {
-	a, b := newIDSet(), newIDSet()
-	for i := range uint64(200_000) { // every page is shared
-		a.add(2 * i * 7)
-		b.add(2*i*7 + 1)
-	}
-	if id, dup := a.merge(b); dup {
-		t.Errorf("merge found %d twice", id)
-	}
-	if a.ids != 400_000 {
-		t.Errorf("%d ids", a.ids)
-	}
-}
-
 // windowOf makes a sample with the given CPU microseconds per request.
 func windowOf(micros float64) sample {
 	return sample{answers: 1000, elapsed: 10 * time.Millisecond, cpu: time.Duration(micros * 1e6), generator: 1,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 // A generator makes the load.
@@ -23,10 +25,10 @@ type load struct {
 	mode   mode
 	to     endpoint
 	trust  *tls.Config
-	speech string // "memcached" or "redis"
-	pid    int    // of the server; 0 if unknown
-	shares int    // of another process whose CPU time counts too; 0 = none
-	ids    *idSet // that the server has issued; nil if they are not looked at
+	speech string      // "memcached" or "redis"
+	pid    int         // of the server; 0 if unknown
+	shares int         // of another process whose CPU time counts too; 0 = none
+	ids    *unique.Set // that the server has issued; nil if they are not looked at
 }
 
 // A reading is what the clocks said at an edge of a window.
@@ -140,7 +142,7 @@ func (g *generator) connect(ld load) (loops []*loop, err error) {
 		}
 		var ids idCheck
 		if ld.ids != nil {
-			ids.seen = newIDSet()
+			ids.seen = &unique.Set{}
 		}
 		by := g.driver()
 		if ld.mode.think != nil {
@@ -167,7 +169,7 @@ type tally struct {
 	elapsed time.Duration
 	waiting time.Duration // with nothing to read
 	own     time.Duration // with a core to run on
-	seen    *idSet
+	seen    *unique.Set
 }
 
 // sum puts the tallies together with what the server's clocks said.
@@ -181,7 +183,8 @@ func (g *generator) sum(ld load, tallies []tally, first, last reading) (sample, 
 		s.generator += t.own.Seconds() / part
 		latency.merge(t.latency)
 		if ld.ids != nil {
-			if id, twice := ld.ids.merge(t.seen); twice {
+			ld.ids.AddAll(t.seen)
+			if id, twice := ld.ids.Duplicate(); twice {
 				return s, fmt.Errorf("duplicate id %d", id)
 			}
 		}

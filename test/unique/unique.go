@@ -1,18 +1,22 @@
 // Package unique finds duplicates among very many ids. The simulation, the tests of the real daemon
 // and soak runs rely on it, so it is simple, and each of them plants a duplicate to see that it is
-// found.
+// found. So does the benchmark.
 //
 // The guarantee: an id that is added again is always noticed: every id is kept exactly. Memory may
-// run out: consecutive ids need half a byte each, scattered ids about 30.
+// run out: consecutive ids need half a byte each, scattered ids about 32.
 package unique
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // A Set remembers ids. The zero Set is empty and ready. One goroutine at a time may use it.
 type Set struct {
-	// Bit i of words[w] is id w*64 + i. A word for a key keeps sparse ids small, and dense ones at
-	// one look-up for 64.
-	words      map[uint64]uint64
+	// Ids that were issued together are close together: a word keeps 64 neighbours, and is found by hashing.
+	pages      []uint64 // id>>wordBits + 1; 0 = the slot is free
+	words      []uint64 // bit i is the i-th id of that page
+	used       int
 	len        uint64
 	duplicates uint64
 	first      uint64             // the first duplicate
@@ -32,12 +36,10 @@ func (s *Set) Add(id uint64) bool { return s.AddRun(id, 1, 1) == 0 }
 // AddRun adds n ids: first, first+stride, ... It returns how many of them were there already; a
 // stride of 0 makes n−1 of them so.
 func (s *Set) AddRun(first, stride uint64, n int) (duplicates int) {
-	if s.words == nil {
-		s.words = make(map[uint64]uint64)
-	}
 	for id := first; n > 0; {
 		key := id >> wordBits
-		word := s.words[key]
+		slot := s.slot(key + 1)
+		word := s.words[slot]
 		for ; n > 0 && id>>wordBits == key; n, id = n-1, id+stride {
 			bit := uint64(1) << (id & wordMask)
 			if word&bit != 0 {
@@ -48,9 +50,53 @@ func (s *Set) AddRun(first, stride uint64, n int) (duplicates int) {
 			word |= bit
 			s.added(id)
 		}
-		s.words[key] = word
+		s.words[slot] = word
 	}
 	return duplicates
+}
+
+// AddAll adds the ids of another Set.
+func (s *Set) AddAll(of *Set) {
+	for i, page := range of.pages {
+		for word := of.words[i]; word != 0; word &= word - 1 {
+			s.Add((page-1)<<wordBits + uint64(bits.TrailingZeros64(word)))
+		}
+	}
+}
+
+// slot finds a page's slot, and takes a free one for a page that has none.
+func (s *Set) slot(page uint64) int {
+	if 2*s.used >= len(s.pages) {
+		s.grow()
+	}
+	i := s.find(page)
+	if s.pages[i] == 0 {
+		s.pages[i] = page
+		s.used++
+	}
+	return i
+}
+
+func (s *Set) find(page uint64) int {
+	mask := len(s.pages) - 1
+	i := int(page * 0x9E3779B97F4A7C15 >> bits.LeadingZeros64(uint64(mask)))
+	for s.pages[i] != page && s.pages[i] != 0 {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+func (s *Set) grow() {
+	const first = 1 << 12
+	old := *s
+	size := max(first, 2*len(old.pages))
+	s.pages, s.words = make([]uint64, size), make([]uint64, size)
+	for i, page := range old.pages {
+		if page != 0 {
+			at := s.find(page)
+			s.pages[at], s.words[at] = page, old.words[i]
+		}
+	}
 }
 
 func (s *Set) added(id uint64) {

@@ -60,7 +60,7 @@ func TestTheFirstDuplicateIsKept(t *testing.T) {
 	}
 }
 
-// TestRunsAndSinglesAgree adds random runs to a Set and one by one to a map.
+// TestRunsAndSinglesAgree adds random runs to a Set and one by one to a map, and all of it to another Set.
 func TestRunsAndSinglesAgree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -85,6 +85,18 @@ func TestRunsAndSinglesAgree(t *testing.T) {
 	}
 	if s.Len() != uint64(len(seen)) || s.Duplicates() != duplicates {
 		t.Fatalf("%v; want %d duplicates, %d different", &s, duplicates, len(seen))
+	}
+	var other Set
+	other.AddRun(1<<20, 1, 100)
+	common := uint64(0)
+	for id := range uint64(100) {
+		if seen[1<<20+id] {
+			common++
+		}
+	}
+	other.AddAll(&s)
+	if other.Len() != s.Len()+100-common || other.Duplicates() != common {
+		t.Fatalf("%v, of which %d were in both", &other, common)
 	}
 }
 
