@@ -148,10 +148,12 @@ type mutant struct {
 var listed string
 
 // Mutants without a bound are what random walks find.
-var mutants = read(listed, func(m *mutant) map[string]any {
+var mutants = read(listed, mutantFields)
+
+func mutantFields(m *mutant) map[string]any {
 	return map[string]any{"name": &m.name, "world": &m.world, "bound": &m.bound, "schedule": &m.schedule,
 		"old": &m.old, "new": &m.new}
-})
+}
 
 // Each mutant is found by its schedule, which does no harm without it. With KATSUBUSHI_SOAK=1 they are searched for.
 func TestMutants(t *testing.T) {
