@@ -85,9 +85,8 @@ func flee(file string) error {
 	}
 }
 
-// upgradeToThis upgrades a daemon, once it says that it serves, to this test program.
+// upgradeToThis upgrades a daemon to this test program.
 func upgradeToThis(d *Daemon) error {
-	<-d.Serving() // it answers clients a moment before
 	return d.Upgrade(handover.Upgrade{
 		Start:   func() (handover.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
 		Timeout: patience,

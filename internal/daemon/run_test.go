@@ -22,24 +22,6 @@ import (
 // takes.
 const patience = time.Minute
 
-// listening learns from the log where a daemon listens.
-type listening struct {
-	slog.Handler
-	address chan string
-}
-
-func (l listening) Handle(ctx context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if r.Message == "listening" && a.Key == "address" {
-			l.address <- a.Value.String()
-		}
-		return true
-	})
-	return l.Handler.Handle(ctx, r)
-}
-
-func (listening) Enabled(context.Context, slog.Level) bool { return true }
-
 // testConfig configures a daemon on any free port of the loopback address, without files.
 func testConfig() Config {
 	return Config{
@@ -55,8 +37,6 @@ func run(t *testing.T, change func(*Config), more ...func(*Daemon)) (d *Daemon, 
 	t.Helper()
 	c := testConfig()
 	change(&c)
-	l := listening{c.Log.Handler(), make(chan string, 1)}
-	c.Log = slog.New(l)
 	d, err := New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +54,14 @@ func run(t *testing.T, change func(*Config), more ...func(*Daemon)) (d *Daemon, 
 		}
 	})
 	select {
-	case address = <-l.address:
+	case <-d.Serving():
 	case err := <-ended:
 		ended <- err
 		t.Fatal("the daemon ended")
 	case <-time.After(patience):
-		t.Fatal("the daemon does not listen")
+		t.Fatal("the daemon does not serve")
 	}
-	return d, address
+	return d, d.Addr().String()
 }
 
 // enginesHere returns the engines that run here.

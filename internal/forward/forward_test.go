@@ -31,32 +31,13 @@ const patience = time.Minute
 
 var bg = context.Background()
 
-// listening learns from a daemon's log where it listens.
-type listening struct {
-	slog.Handler
-	address chan string
-}
-
-func (listening) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l listening) Handle(_ context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if r.Message == "listening" && a.Key == "address" {
-			l.address <- a.Value.String()
-		}
-		return true
-	})
-	return nil
-}
-
 // start runs a daemon with the sequences orders (1, 2, 3), odd (1, 3, 5) and short (1 to 3), and
 // returns its address.
 func start(t *testing.T, change func(*daemon.Config)) string {
 	t.Helper()
-	l := listening{slog.DiscardHandler, make(chan string, 1)}
 	dir := t.TempDir()
 	c := daemon.Config{
-		Version: "3.4.5", Log: slog.New(l),
+		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
 		Windows: daemon.Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
 			AnyDisk: true},
 		Front: daemon.Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience},
@@ -80,13 +61,13 @@ func start(t *testing.T, change func(*daemon.Config)) string {
 		<-ended
 	})
 	select {
-	case address := <-l.address:
-		return address
+	case <-d.Serving():
+		return d.Addr().String()
 	case err := <-ended:
 		ended <- err
 		t.Fatal("the daemon ended: ", err)
 	case <-time.After(patience):
-		t.Fatal("the daemon does not listen")
+		t.Fatal("the daemon does not serve")
 	}
 	return ""
 }
