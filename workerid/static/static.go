@@ -56,6 +56,7 @@ type Config struct {
 	Tick        time.Duration // the layout's; 0 = 1 ms
 	RunAhead    time.Duration // how far ahead of Now ids are issued
 	Now         func() int64  // the id clock, Unix ms
+	Floor       int64         // windows begin after this Unix ms: other worker ids were used up to there; 0 = unknown
 	// Claim also detects processes of this host that use the same worker id with another directory.
 	// Linux only.
 	Claim bool

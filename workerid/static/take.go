@@ -60,6 +60,7 @@ func (w *worker) take() (err error) {
 			w.above = max(had, last.HighWater)
 		}
 	}
+	w.above = max(w.above, w.c.Floor)
 	if w.memory == nil || this.Forgets {
 		w.reserve = w.near // a restart has to wait for it
 	}
