@@ -16,6 +16,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/client"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // A Directory is a store in which daemons announce themselves.
@@ -38,7 +39,7 @@ func Run(t *testing.T, r client.Resolver, d Directory) {
 	defer c.Close()
 	follow := func(what string, want ...*server) {
 		t.Helper()
-		await(t, what, func() bool {
+		childprocess.Until(t, what, func() bool {
 			var has, should []string
 			for _, s := range c.Stats().Servers {
 				has = append(has, s.Addr)
@@ -52,7 +53,7 @@ func Run(t *testing.T, r client.Resolver, d Directory) {
 		})
 		for _, s := range want {
 			before := s.asked.Load()
-			await(t, what+": a server is asked", func() bool {
+			childprocess.Until(t, what+": a server is asked", func() bool {
 				if id, err := c.ID(context.Background()); err != nil || id == 0 {
 					t.Fatalf("%s: id %d, %v", what, id, err)
 				}
@@ -65,7 +66,7 @@ func Run(t *testing.T, r client.Resolver, d Directory) {
 	follow("b is ready", a, b)
 	d.Put("a", a.text(false))
 	follow("a is about to stop", b)
-	await(t, "its connection is closed", func() bool { return a.open.Load() == 0 })
+	childprocess.Until(t, "its connection is closed", func() bool { return a.open.Load() == 0 })
 	d.Delete("b")
 	d.Put("a2", a.text(true))
 	d.Delete("a")
@@ -76,21 +77,12 @@ func Run(t *testing.T, r client.Resolver, d Directory) {
 		t.Errorf("the list is empty: id %d, %v", id, err)
 	}
 	c.Close()
-	await(t, "goroutines end", func() bool {
+	childprocess.Until(t, "goroutines end", func() bool {
 		all := make([]byte, 1<<20)
 		all = all[:runtime.Stack(all, true)]
 		return !bytes.Contains(all, []byte("resolver.(*view)")) && !bytes.Contains(all, []byte("resolver.resolver")) &&
 			!bytes.Contains(all, []byte("v3/client.(*"))
 	})
-}
-
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }
 
 // A server issues ids over TCP.

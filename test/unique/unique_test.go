@@ -115,21 +115,3 @@ func TestPlantLeavesNoTrace(t *testing.T) {
 		t.Fatal("a Set that forgot its ids passes")
 	}
 }
-
-func BenchmarkAdd(b *testing.B) {
-	for name, perTick := range map[string]uint64{"4096 per ms": 4096, "100 per ms": 100, "1 per ms": 1} {
-		b.Run(name, func(b *testing.B) {
-			var s Set
-			for i := uint64(0); b.Loop(); i++ {
-				s.Add(i/perTick<<22 | 1<<12 | i%perTick)
-			}
-		})
-	}
-}
-
-func BenchmarkAddRun100(b *testing.B) {
-	var s Set
-	for i := uint64(0); b.Loop(); i++ {
-		s.AddRun(i*100/4096<<22|i*100%4096, 1, 100)
-	}
-}
