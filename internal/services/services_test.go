@@ -12,7 +12,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,27 +23,26 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
-	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // patience is how long a test waits for something that must happen.
@@ -171,92 +172,57 @@ var accounts = sync.OnceValue(func() *users.Directory {
 	return d
 })
 
-// TestValidate: the field that is to blame.
-func TestValidate(t *testing.T) {
-	for _, c := range []struct {
-		config Config
-		want   string
-	}{
-		{Config{}, ""},
-		{Config{HTTPPort: 65535, GRPCPort: 65535, AdminPort: 65535, DebugPort: 65535}, ""},
-		{Config{HTTPPort: 65536, GRPCPort: 65536, AdminPort: -1, DebugPort: -1},
-			"http-port grpc-port admin-port debug-port"},
-		{Config{HTTPBind: "a:1", AdminBind: "b c"}, "HTTPBind AdminBind"},
-		{Config{HTTPBind: "::1", AdminBind: "localhost"}, ""},
-		{Config{HTTPHost: "ids.example, ids"}, ""}, {Config{HTTPHost: "ids,ids:80"}, "HTTPHost"},
-	} {
-		var got []string
-		for _, p := range problem.Of(c.config.Validate()) {
-			got = append(got, p.Field)
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %q, want %q", c.config, got, c.want)
-		}
-	}
-	if got := strings.Join(Flags(), " "); got != "http-port grpc-port admin-port debug-port" {
-		t.Errorf("flags: %s", got)
-	}
-}
-
-// TestPlaces: the debug port shows memory contents, so it is on loopback, whatever the engine's ports are on; so is
-// the admin port, unless it has an address of its own.
-func TestPlaces(t *testing.T) {
-	for _, c := range []struct{ bind, httpBind, adminBind, want string }{
-		{"127.0.0.2", "", "", "[HTTP 127.0.0.2:1 gRPC 127.0.0.2:2 admin 127.0.0.1:3~ debug 127.0.0.1:4~]"},
-		{"127.0.0.2", "127.0.0.3", "", "[HTTP 127.0.0.3:1 gRPC 127.0.0.2:2 admin 127.0.0.1:3~ debug 127.0.0.1:4~]"},
-		{"", "127.0.0.3", "127.0.0.4", "[HTTP 127.0.0.3:1 gRPC :2 admin 127.0.0.4:3 debug 127.0.0.1:4~]"},
-		{"", "0.0.0.0", "127.0.0.1", "[HTTP 0.0.0.0:1 gRPC :2 admin 127.0.0.1:3~ debug 127.0.0.1:4~]"},
-	} {
-		config := Config{HTTPPort: 1, GRPCPort: 2, AdminPort: 3, DebugPort: 4, HTTPBind: c.httpBind, AdminBind: c.adminBind,
-			EnablePprof: true}
-		var got []string
-		for _, p := range config.Places(c.bind) {
-			text := fmt.Sprintf("%s %s:%d", p.Title, p.Host, p.Port)
-			if p.Local {
-				text += "~"
+// TestSettings plays which settings are valid, and what comes of those that are.
+func TestSettings(t *testing.T) {
+	config := func(changes []string) (c Config) {
+		for _, change := range changes {
+			if strings.HasSuffix(change, "=FREE") {
+				change = strings.TrimSuffix(change, "FREE") + strconv.Itoa(redistest.FreePort(t))
 			}
-			got = append(got, text)
-		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("-bind %q: %v, want %s", c.bind, got, c.want)
-		}
-	}
-	for _, c := range []struct {
-		config Config
-		want   []string
-	}{
-		{Config{DebugPort: 4}, nil}, {Config{EnableStats: true}, []string{"debug-port"}},
-		{Config{HTTPPort: 1}, []string{"http-port"}}, {Config{GRPCPort: 1}, []string{"grpc-port"}},
-		{Config{AdminPort: 1}, []string{"admin-port"}},
-	} {
-		var got []string
-		for _, p := range c.config.Places("") {
-			got = append(got, p.Flag)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %v, want %v", c.config, got, c.want)
-		}
-	}
-}
-
-// TestDescriptors: all connections together fit into the descriptors that the default limit leaves.
-func TestDescriptors(t *testing.T) {
-	for max, want := range map[int]int{1: 32, 256: 32, 800: 100, 8192: 1024, 1 << 20: 1024} {
-		if got := (&Config{}).HTTPConnections(max); got != want {
-			t.Errorf("beside %d: %d, want %d", max, got, want)
-		}
-		for _, c := range []struct {
-			config Config
-			want   int
-		}{
-			{Config{HTTPPort: 1}, want + 32}, {Config{GRPCPort: 1}, 0}, {Config{AdminPort: 1}, 48},
-			{Config{EnablePprof: true}, httpapi.DebugConnections + 32}, {Config{HTTPPort: 1, AdminPort: 1}, want + 32 + 48},
-		} {
-			if got := c.config.Descriptors(max); got != c.want {
-				t.Errorf("%+v beside %d: %d descriptors, want %d", c.config, max, got, c.want)
+			if err := script.Set(&c, change); err != nil {
+				t.Fatal(change, err)
 			}
 		}
+		return c
 	}
+	calls := script.Calls{
+		"flags": func() string { return strings.Join(Flags(), " ") },
+		"valid": func(changes ...string) string {
+			c := config(changes)
+			return fmt.Sprint(c.Validate())
+		},
+		"places": func(bind string, changes ...string) string {
+			c, list := config(changes), []string(nil)
+			for _, p := range c.Places(bind) {
+				text := fmt.Sprintf("%s %s %s:%d", p.Flag, p.Title, p.Host, p.Port)
+				if p.Local {
+					text += ", local"
+				}
+				list = append(list, text)
+			}
+			return strings.Join(list, "\n")
+		},
+		"descriptors": func(beside int, changes ...string) string {
+			c := config(changes)
+			return fmt.Sprintf("%d, HTTP connections %d", c.Descriptors(beside), c.HTTPConnections(beside))
+		},
+		"warns": func(encrypted, logins bool, changes ...string) string {
+			w := newServices(t, func(c *Config, g *Given) {
+				*c, g.Encrypted = config(changes), encrypted
+				if logins {
+					g.Login = login
+				}
+			})
+			defer w.Stop()
+			if err := w.Open(&sockets.Binder{Log: w.g.Log}); err != nil {
+				return err.Error()
+			}
+			return strings.Join(regexp.MustCompile(`WARN msg="[^"]*"`).FindAllString(w.log.String(), -1), "\n")
+		},
+	}
+	script.Run(t, "testdata/settings.txt", func(t *testing.T, play func(script.Do)) {
+		play(func(words []string) string { return calls.Do(t, words) })
+	})
 }
 
 // TestAllAreServed: each on its port, with its counters, its limit and its logins.
@@ -364,36 +330,6 @@ func TestConnectionsOfTheAdminPort(t *testing.T) {
 		}
 		if time.Since(began) > patience {
 			t.Fatal("all are admitted")
-		}
-	}
-}
-
-// TestPasswordsInClearAreWarnedOf: a port that takes passwords in clear beyond this host.
-func TestPasswordsInClearAreWarnedOf(t *testing.T) {
-	for _, c := range []struct {
-		encrypted, users    bool
-		httpBind, adminBind string
-		want                string
-	}{
-		{true, true, "127.0.0.1", "", ""}, {true, true, "0.0.0.0", "", "-http-bind"}, {false, true, "0.0.0.0", "", ""},
-		{false, true, "127.0.0.1", "0.0.0.0", "-admin-bind"}, {true, true, "127.0.0.1", "0.0.0.0", "-admin-bind"},
-		{true, false, "0.0.0.0", "0.0.0.0", ""},
-	} {
-		w := newServices(t, func(config *Config, g *Given) {
-			config.HTTPPort, config.AdminPort = redistest.FreePort(t), redistest.FreePort(t)
-			config.HTTPBind, config.AdminBind, g.Encrypted = c.httpBind, c.adminBind, c.encrypted
-			if c.users {
-				g.Login = login
-			}
-		})
-		if err := w.Open(&sockets.Binder{Log: w.g.Log}); err != nil {
-			t.Fatal(err)
-		}
-		w.Stop()
-		got := w.log.String()
-		if warned := strings.Count(got, "takes passwords and does not encrypt"); warned != min(len(c.want), 1) ||
-			!strings.Contains(got, c.want) {
-			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }
