@@ -33,6 +33,7 @@ type nameServer struct {
 	targets []dnsmessage.SRVResource
 	code    dnsmessage.RCode
 	asked   int
+	told    time.Time // when a script was told
 }
 
 func (s *nameServer) set(code dnsmessage.RCode, addrs ...string) {
