@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,76 +11,15 @@ import (
 	"time"
 )
 
-// TestAgeCountsFromSending: an answer that was long under way brings old ids.
-func TestAgeCountsFromSending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		slow := false
-		n.set("a:1", talk(func(r string) []byte {
-			answer := server.answer(r)
-			if slow {
-				time.Sleep(600 * time.Millisecond)
-			}
-			return answer
-		}))
-		c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Second}, "a:1")
-		fill(t, c)
-		slow = true
-		if _, err := c.IDs(t.Context(), c.main.stock.have+1); err != nil { // the last one waits for the answer
-			t.Fatal(err)
-		}
-		issued := server.last.Load() // 600 ms ago
-		if have := c.main.stock.have; have < 60 {
-			t.Fatalf("only %d ids are in stock", have)
-		}
-		time.Sleep(399 * time.Millisecond)
-		if id := must(t)(c.ID(t.Context())); id > issued {
-			t.Errorf("id %d at an age of 999 ms, when %d had been issued", id, issued)
-		}
-		time.Sleep(2 * time.Millisecond)
-		if id := must(t)(c.ID(t.Context())); id <= issued {
-			t.Errorf("id %d at an age of 1,001 ms, when %d had been issued", id, issued)
-		}
-	})
-}
-
-// fill takes ids quickly until the stock has its full size.
+// fill takes ids, in no time, until the stock has its full size.
 func fill(t *testing.T, c *Client) {
 	t.Helper()
 	for i := 0; c.main.stock.size < c.config.Prefetch; i++ {
 		must(t)(c.ID(t.Context()))
+		synctest.Wait()
 		if i > 10_000 {
 			t.Fatalf("the stock stays at %d", c.main.stock.size)
 		}
-	}
-	synctest.Wait()
-}
-
-// TestStockIsDroppedAfterSleep: after the machine slept, and after its monotonic clock jumped, no id is
-// older than MaxAge.
-func TestStockIsDroppedAfterSleep(t *testing.T) {
-	for what, jump := range map[string]time.Duration{"sleep": time.Hour,
-		"just over MaxAge": time.Second + time.Millisecond, "clock goes back": -time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNetwork()
-			var server issuer
-			n.set("a:1", server.serve())
-			var shift atomic.Int64
-			base := time.Now()
-			c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Second, now: func() int64 {
-				return int64(time.Since(base)) + shift.Load()
-			}}, "a:1")
-			fill(t, c)
-			before, dropped := server.last.Load(), c.Stats().Expired
-			shift.Store(int64(jump))
-			if id := must(t)(c.ID(t.Context())); id <= before {
-				t.Errorf("%s: id %d, issued before", what, id)
-			}
-			if got := c.Stats().Expired; got <= dropped {
-				t.Errorf("%s: %d ids expired", what, got)
-			}
-		})
 	}
 }
 
@@ -123,57 +61,6 @@ func TestClockCountsSleep(t *testing.T) {
 	}
 }
 
-// TestStockFollowsTheRate: the stock is what is used within half of MaxAge, at most Prefetch.
-func TestStockFollowsTheRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		n.set("a:1", server.serve())
-		c := n.newClient(t, Config{Prefetch: 1000, MaxAge: 10 * time.Second}, "a:1")
-		for range 500 {
-			must(t)(c.ID(t.Context()))
-			time.Sleep(100 * time.Millisecond)
-		}
-		if s := c.main.stock; s.size < 40 || s.size > 60 {
-			t.Errorf("at 10 ids/s and a MaxAge of 10 s, the stock is %d", s.size)
-		}
-		if s := c.Stats(); s.Requests > 60 || s.Expired > 0 || s.Received != server.last.Load() {
-			t.Errorf("%+v", s)
-		}
-		fill(t, c)
-		if s := c.main.stock; s.size != 1000 || s.have > 1500 {
-			t.Errorf("at full rate, the stock is %d of %d", s.have, s.size)
-		}
-	})
-}
-
-// TestRefillAtHalf: callers do not wait while half of the stock is there, and one request at a time
-// fills it up.
-func TestRefillAtHalf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		var flight, most atomic.Int64
-		n.set("a:1", talk(func(r string) []byte {
-			most.Store(max(most.Load(), flight.Add(1)))
-			time.Sleep(10 * time.Millisecond)
-			flight.Add(-1)
-			return server.answer(r)
-		}))
-		c := n.newClient(t, Config{Prefetch: 1000, MaxAge: time.Minute}, "a:1")
-		fill(t, c)
-		time.Sleep(time.Second)
-		begin := time.Now()
-		for range 20_000 { // 20 ids per ms: a refill of 500 takes 10 ms
-			must(t)(c.ID(t.Context()))
-			time.Sleep(50 * time.Microsecond)
-		}
-		if took := time.Since(begin) - 20_000*50*time.Microsecond; took > 0 || most.Load() > 1 {
-			t.Errorf("callers waited for %v; %d requests at once", took, most.Load())
-		}
-	})
-}
-
 // TestStockIsDroppedAtClose: of what was in stock, and of an answer that comes while the client closes.
 func TestStockIsDroppedAtClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -192,107 +79,6 @@ func TestStockIsDroppedAtClose(t *testing.T) {
 		closed("with a stock")
 		c.main.stock.add(&batch{server: c.main.stock.server, n: 5, runs: []run{{first: 1, stride: 1, n: 5}}})
 		closed("after another answer")
-	})
-}
-
-// TestStockIsDroppedAtFailOver: when another server answers, the ids of the first are dropped; as long
-// as the first one answers, it is the only one that is asked.
-func TestStockIsDroppedAtFailOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var a, b issuer
-		b.last.Store(1 << 40)
-		for addr, s := range map[string]*issuer{"a:1": &a, "b:1": &b} {
-			n.set(addr, s.serve())
-		}
-		c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Hour}, "a:1", "b:1")
-		last := must(t)(c.ID(t.Context()))
-		for range 1000 {
-			id := must(t)(c.ID(t.Context()))
-			if id <= last {
-				t.Fatalf("%d after %d, while one server answers", id, last)
-			}
-			last = id
-		}
-		first, second := "a:1", &b
-		if last > 1<<40 {
-			first, second = "b:1", &a
-		}
-		if second.last.Load() > 1<<40 || first == "b:1" && second.last.Load() > 0 {
-			t.Error("both servers were asked")
-		}
-		for range 100 { // so that the stock is not empty by chance
-			synctest.Wait()
-			must(t)(c.ID(t.Context()))
-		}
-		n.stop(first)
-		moved := false
-		for range 1000 {
-			synctest.Wait() // answers come before the stock is used up
-			id := must(t)(c.ID(t.Context()))
-			other := (id > 1<<40) == (first == "a:1")
-			if moved && !other {
-				t.Fatalf("id %d of the server that failed", id)
-			}
-			moved = moved || other
-		}
-		if !moved || c.Stats().Expired == 0 {
-			t.Errorf("moved %v; %+v", moved, c.Stats())
-		}
-	})
-}
-
-// TestGeneratorsKeepNoStock: a sequence's values would be old, and lost.
-func TestGeneratorsKeepNoStock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		n.set("a:1", server.serve())
-		c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Hour}, "a:1")
-		g := c.Generator("orders")
-		for i := range uint64(100) {
-			if id := must(t)(g.ID(t.Context())); id != i+1 {
-				t.Fatalf("value %d is %d", i, id)
-			}
-		}
-		if c.Generator("orders") != g || g.Name() != "orders" {
-			t.Error("a name has two generators")
-		}
-		text, err := c.Generator("uuid").Text(t.Context())
-		if err != nil || text != "text-00101" {
-			t.Errorf("%q, %v", text, err)
-		}
-		if id, err := c.Generator("uuid").IDs(t.Context(), 2); err != nil || id[0] != 102 { // ids answers numbers, here
-			t.Errorf("%v, %v", id, err)
-		}
-	})
-}
-
-// TestTextsOfManyCallers: each gets one of its own.
-func TestTextsOfManyCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		n.set("a:1", server.serve())
-		c := n.newClient(t, Config{}, "a:1")
-		seen := map[string]bool{}
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for range 500 {
-			all.Go(func() {
-				text, err := c.Generator("uuid").Text(t.Context())
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil || len(text) != 10 || seen[text] {
-					t.Errorf("%q, %v", text, err)
-				}
-				seen[text] = true
-			})
-		}
-		all.Wait()
-		if s := c.Stats(); s.Requests > 100 {
-			t.Errorf("%+v", s)
-		}
 	})
 }
 
@@ -490,62 +276,6 @@ func TestACrowdBeginsEmptyHanded(t *testing.T) {
 	})
 }
 
-// TestAfterABurst: what callers took while an answer was under way is asked for in advance only as long as they
-// take it.
-func TestAfterABurst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		n.set("a:1", talk(func(r string) []byte {
-			time.Sleep(10 * time.Millisecond)
-			return server.answer(r)
-		}))
-		c := n.newClient(t, Config{Prefetch: 1000, MaxAge: 10 * time.Second}, "a:1")
-		for range 20_000 {
-			must(t)(c.ID(t.Context()))
-		}
-		time.Sleep(time.Minute)
-		before := server.last.Load()
-		for range 1000 {
-			must(t)(c.ID(t.Context()))
-			time.Sleep(100 * time.Millisecond)
-		}
-		if asked := server.last.Load() - before; asked > 1200 {
-			t.Errorf("%d ids were asked for, and 1,000 taken", asked)
-		}
-	})
-}
-
-// TestStockWithoutAServer: all who wait for an answer are told when each server has failed, and ask no more.
-func TestStockWithoutAServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		refuse := true
-		var server issuer
-		n.set("a:1", talk(func(r string) []byte {
-			if time.Sleep(10 * time.Millisecond); refuse {
-				return []byte("SERVER_ERROR no ids\r\n")
-			}
-			return server.answer(r)
-		}))
-		c := n.newClient(t, Config{Prefetch: 100}, "a:1")
-		var all sync.WaitGroup
-		for i := range 10 {
-			all.Go(func() {
-				if id, err := c.ID(contextOf(t, i)); id != 0 || !errors.Is(err, ErrUnready) {
-					t.Errorf("id %d, error %v", id, err)
-				}
-			})
-		}
-		all.Wait()
-		if s := c.Stats(); s.Requests != 1 || s.Failed != 1 {
-			t.Errorf("%+v", s)
-		}
-		refuse = false
-		must(t)(c.ID(context.Background()))
-	})
-}
-
 // TestCancelledCallersOfAStock: nobody gets an id that somebody who left was meant to get.
 func TestCancelledCallersOfAStock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -579,29 +309,5 @@ func TestCancelledCallersOfAStock(t *testing.T) {
 			})
 		}
 		all.Wait()
-	})
-}
-
-// TestAnswersSlowerThanMaxAge: a call fails and says why, without a deadline too; it does not ask for ids
-// again and again.
-func TestAnswersSlowerThanMaxAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		var server issuer
-		slow := 20 * time.Millisecond
-		n.set("a:1", talk(func(r string) []byte {
-			time.Sleep(slow)
-			return server.answer(r)
-		}))
-		c := n.newClient(t, Config{Prefetch: 100, MaxAge: 15 * time.Millisecond}, "a:1")
-		id, err := c.ID(context.Background())
-		if id != 0 || !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "MaxAge, 15ms") {
-			t.Errorf("id %d, error %v", id, err)
-		}
-		if s := c.Stats(); s.Requests != 2 || s.Expired != s.Received {
-			t.Errorf("%+v", s)
-		}
-		slow = time.Millisecond
-		must(t)(c.ID(context.Background()))
 	})
 }

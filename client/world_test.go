@@ -24,7 +24,7 @@ import (
 
 // TestScripts plays testdata/*.script, each section in a bubble.
 func TestScripts(t *testing.T) {
-	for _, name := range []string{"servers", "settings"} {
+	for _, name := range []string{"servers", "calls", "stock", "resolvers", "settings"} {
 		script.Run(t, "testdata/"+name+".script", func(t *testing.T, play func(script.Do)) {
 			synctest.Test(t, func(t *testing.T) {
 				w := world{t: t, ctx: t.Context(), n: newNetwork(), members: map[string]*member{}, begun: map[string]*begun{},
