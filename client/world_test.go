@@ -232,7 +232,8 @@ func (w world) calls() script.Calls {
 		"stock": func() string { return fmt.Sprintf("%d of %d", (*w.c).main.stock.have, (*w.c).main.stock.size) },
 		"crowd": func() int64 { return (*w.c).main.stock.crowd.Load() },
 		"generator": func(name string) string {
-			return fmt.Sprint(of([]string{name}).Name(), ", the same: ", of([]string{name}) == of([]string{name}))
+			g, again := (*w.c).Generator(name), (*w.c).Generator(name)
+			return fmt.Sprint(g.Name(), ", the same: ", g == again)
 		},
 		"stats":    w.stats,
 		"servers":  w.servers,

@@ -11,29 +11,6 @@ import (
 	"time"
 )
 
-// The end of output follows the last reply at once: a client that reads to the end before it closes
-// need not wait until the server gives up.
-func TestEndFollowsTheLastReply(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour })
-		for in, reply := range map[string]string{
-			"echo 1\r\nclose\r\necho 2\r\n": "1\r\nbye\r\n",
-			"echo 1\r\nquit\r\n":            "1\r\n",
-			"quit\r\n":                      "",
-		} {
-			c := r.dial()
-			c.say("%s", in)
-			c.expect(reply)
-			c.expectEOF()
-			if problem := r.open(1); problem != "" {
-				t.Errorf("%q: %s: it does not linger", in, problem)
-			}
-			c.Close()
-			eventually(t, func() string { return r.open(0) })
-		}
-	})
-}
-
 // A client that does not close after its last reply is closed some time later, whether it is silent
 // or goes on sending. All engines run this test at the same time.
 func TestLingeringConnectionIsDropped(t *testing.T) {

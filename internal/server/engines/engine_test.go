@@ -61,32 +61,6 @@ func (greeter) Feed(_ int64, in, out []byte) (int, []byte, error) {
 	return 1, append(out, "hello\n"...), &server.Successor{Session: new(lineSession)}
 }
 
-// A session may leave its connection to another one, with or without a reply, before a whole command
-// has arrived and behind it.
-func TestASessionLeavesToAnother(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := startPorts(t, m, nil, func(r *rig) []server.Port {
-			port := r.port(p)
-			port.Open = func(int, *latency.Asked) server.Session { return greeter{} }
-			return []server.Port{port}
-		})
-		for _, c := range []struct{ say, expect []string }{
-			{[]string{"*", "echo 1\r\n"}, []string{"hello\n", "1\r\n"}},
-			{[]string{"*echo 1\r\n", "echo 2\r\n"}, []string{"hello\n1\r\n", "2\r\n"}},
-			{[]string{"*ec", "ho 1\r\n"}, []string{"hello\n", "1\r\n"}},
-			{[]string{"e", "cho 1\r\n"}, []string{"", "1\r\n"}},
-			{[]string{"echo 1\r\necho 2\r\necho", " 3\r\n"}, []string{"1\r\n2\r\n", "3\r\n"}},
-		} {
-			client := r.dial()
-			for i := range c.say {
-				client.say("%s", c.say[i])
-				client.expect(c.expect[i])
-			}
-			client.Close()
-		}
-	})
-}
-
 func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
@@ -140,37 +114,6 @@ func TestSplitInput(t *testing.T) {
 	})
 }
 
-// A client that is still sending when its connection is ended still gets the last reply.
-func TestLastReplySurvivesUnreadInput(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour }) // the client may be slow
-		c := r.dial()
-		c.say("%s", strings.Repeat("x", longestLine+2<<20))
-		c.expect("too long\r\n")
-		c.expectEOF()
-	})
-}
-
-func TestHalfClosedClientGetsItsReplies(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		const size = 130*70_000 + 60_000 // the last piece is large, but no full reply
-		r := start(t, m, p, nil)
-		for _, in := range []string{"echo 1\r\necho 2\r\nunfinished", fmt.Sprintf("echo 1\r\nbig %d\r\necho 2\r\n", size)} {
-			c := r.dial()
-			c.say("%s", in)
-			c.closeWrite()
-			c.expect("1\r\n")
-			if strings.Contains(in, "big") {
-				c.expectBig(size)
-			}
-			c.expect("2\r\n")
-			c.expectEOF()
-			c.Close()
-		}
-		eventually(t, func() string { return r.open(0) })
-	})
-}
-
 // The socket's buffer may fill up anywhere in a reply, even in the last bytes for a client that
 // sends nothing more.
 func TestReplyFallsShortAnywhere(t *testing.T) {
@@ -204,22 +147,6 @@ func (r *rig) open(n int64) string {
 		return fmt.Sprintf("%d connections open, want %d", got, n)
 	}
 	return ""
-}
-
-func TestReset(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, nil)
-		for range 20 {
-			for _, in := range []string{"", "ech", "skip 100\nxxx", "big 50000000\n", "echo 1\r\nbig 50000000\r\n",
-				strings.Repeat("echo 1\r\n", 10_000)} {
-				c := r.dial()
-				c.say("%s", in)
-				c.abort()
-			}
-		}
-		eventually(t, func() string { return r.open(0) })
-		r.greeted()
-	})
 }
 
 func TestIdleConnectionIsClosed(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,120 +13,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
-
-// A frozen engine does nothing, whatever comes; thawed, it goes on as if nothing had happened. Freeze
-// waits for a session that is being asked.
-func TestThaw(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		other := start(t, m, place{"tcp", 1}, nil) // shows that time goes by
-		witness := other.dial()
-		witness.echo(1)
-		r := start(t, m, p, nil)
-		for i := range 5 {
-			c, parked, busy := r.dial(), r.dial(), r.dial()
-			c.say("echo 1\r\nech")
-			c.expect("1\r\n")
-			parked.say("take 2\r\n")
-			asked := r.well.asked.Load()
-			r.parked(asked, 1)
-			busy.say("hold\r\necho held\r\n")
-			<-r.held
-			frozen := make(chan []server.Moved)
-			go func() { frozen <- r.freeze() }()
-			for range 20 {
-				witness.echo(i)
-			}
-			select {
-			case <-frozen:
-				t.Fatal("frozen while a session is being asked")
-			default:
-			}
-			<-r.freed
-			moved := <-frozen
-			if len(moved) != 3 {
-				t.Errorf("%d connections moved, want 3", len(moved))
-			}
-			if n := r.counters.Current.Load(); n != 0 {
-				t.Errorf("%d connections counted as open, want 0", n)
-			}
-			fed, accepted := r.feeds.begun.Load(), r.counters.Total.Load()
-			c.say("o 2\r\n")
-			late := r.dial() // stays in the backlog
-			late.say("echo late\r\n")
-			r.engine.Wake()
-			for range 20 {
-				witness.echo(i)
-			}
-			if n := r.feeds.begun.Load(); n != fed {
-				t.Errorf("a frozen engine asked sessions %d times", n-fed)
-			}
-			if n := r.counters.Total.Load(); n != accepted {
-				t.Errorf("a frozen engine accepted %d connections: a successor would not get them", n-accepted)
-			}
-			if _, err := r.engine.Freeze(context.Background()); !errors.Is(err, server.ErrFrozen) {
-				t.Errorf("frozen twice: %v", err)
-			}
-			if err := r.engine.Adopt(moved[0]); !errors.Is(err, server.ErrFrozen) {
-				t.Errorf("adopted while frozen: %v", err)
-			}
-			r.thaw(moved)
-			if err := r.engine.Thaw(nil); !errors.Is(err, server.ErrThawed) {
-				t.Errorf("thawed twice: %v", err)
-			}
-			late.expect("late\r\n")
-			c.expect("2\r\n")
-			busy.expect("held\r\n")
-			r.fill(1)
-			parked.expect("2\r\n")
-			for _, c := range []*client{c, parked, busy, late} {
-				c.Close()
-			}
-			eventually(t, func() string { return r.open(0) })
-		}
-	})
-}
-
-// If the caller does not wait for the end of Freeze, the engine goes on.
-func TestFreezeGivesUp(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, nil)
-		var clients []*client
-		for range 10 {
-			c := r.dial()
-			c.say("echo 1\r\nec")
-			c.expect("1\r\n")
-			clients = append(clients, c)
-		}
-		for range 3 {
-			b := r.newBrake(p.loops)
-			b.stop() // or Freeze might have everything before it looks at ctx
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan error)
-			go func() {
-				_, err := r.engine.Freeze(ctx)
-				ended <- err
-			}()
-			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("Freeze returned %v", err)
-			}
-			b.release()
-			for _, c := range clients {
-				c.say("ho 2\r\nec")
-				c.expect("2\r\n")
-			}
-			c := r.greeted()
-			c.Close()
-			b.close()
-			r.thaw(r.freeze()) // nothing of the attempt is left
-		}
-		for _, c := range clients {
-			c.say("ho 3\r\n")
-			c.expect("3\r\n")
-			c.Close()
-		}
-	})
-}
 
 // A staying session cannot move: its connection is held while the engine is frozen.
 type staying struct{ *countedSession }
@@ -176,41 +61,6 @@ func TestThawThenDrain(t *testing.T) {
 			}
 			r.stop()
 		}
-	})
-}
-
-// When a frozen engine is told to end, it asks no session again. It refuses to thaw, and the
-// connections that it gave away are not its business.
-func TestFrozenEngineEnds(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, nil)
-		c := r.greeted()
-		moved := r.freeze()
-		fed := r.feeds.begun.Load()
-		late := r.dial()
-		late.say("echo late\r\n")
-		c.say("echo 2\r\n")
-		r.end()
-		r.stop()
-		if n := r.feeds.begun.Load(); n != fed {
-			t.Errorf("sessions were asked %d times after Freeze", n-fed)
-		}
-		for name, err := range map[string]error{"Thaw": r.engine.Thaw(moved), "Adopt": r.engine.Adopt(moved[0])} {
-			if !errors.Is(err, server.ErrIdle) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		if _, err := r.engine.Freeze(context.Background()); !errors.Is(err, server.ErrIdle) {
-			t.Errorf("Freeze: %v", err)
-		}
-		if p.network == "unix" {
-			if _, err := os.Lstat(r.address); err != nil {
-				t.Error("a frozen engine removed the socket's file")
-			}
-		}
-		heir := start(t, m, p, nil)
-		heir.adopt(moved)
-		c.expect("2\r\n")
 	})
 }
 

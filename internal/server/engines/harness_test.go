@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
@@ -476,10 +477,14 @@ func (c *client) expectEOF() {
 
 // abort closes with a reset, which also leaves no TIME_WAIT behind.
 func (c *client) abort() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+	conn := c.Conn
+	if secret, ok := conn.(*tls.Conn); ok {
+		conn = secret.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
 	}
-	c.Close()
+	conn.Close()
 }
 
 // A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (discards the N bytes that

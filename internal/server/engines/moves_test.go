@@ -20,14 +20,12 @@ import (
 type pair struct{ from, to *rig }
 
 // eachPair runs a test on all pairs of engines of this system.
-func eachPair(t *testing.T, places []place, test func(t *testing.T, p pair)) {
+func eachPair(t *testing.T, test func(t *testing.T, from, to candidate, p place)) {
 	for i, from := range makers() {
 		for j, to := range makers() {
 			at := places[(i+j)%len(places)]
 			t.Run(fmt.Sprintf("%s/%s/%s/%d", from.name, to.name, at.network, at.loops), func(t *testing.T) {
-				// What has sent its last reply must not go while a test looks on.
-				linger := func(c *server.Config) { c.Linger = time.Hour }
-				test(t, pair{start(t, from, at, linger), start(t, to, at, linger)})
+				test(t, from, to, at)
 			})
 		}
 	}
@@ -86,61 +84,6 @@ func (p pair) back() (n int) {
 	return len(moved)
 }
 
-// Whatever a connection is in the middle of, it goes on where it moves to: no byte is lost, none comes
-// twice, and the replies come in order.
-func TestConnectionsMove(t *testing.T) {
-	eachPair(t, places, func(t *testing.T, p pair) {
-		const bigger = 10_000_000 // than what sockets take
-		r := p.from
-		idle, partial, long, skips, slow, parked, paused, half, ended := r.dial(), r.dial(), r.dial(), r.dial(), r.dial(),
-			r.dial(), r.dial(), r.dial(), r.dial()
-		ended.say("close\r\n")
-		ended.expect("bye\r\n")
-		ended.expectEOF()
-		partial.say("echo 1\r\necho unfin")
-		partial.expect("1\r\n")
-		line := strings.Repeat("0123456789", 30_000)
-		long.say("echo 1\r\necho %s", line)
-		long.expect("1\r\n")
-		skips.say("echo 1\r\nskip 20\r\necho no\r\n")
-		skips.expect("1\r\n")
-		slow.say("big %d\r\necho after\r\n", bigger)
-		asked := r.well.asked.Load()
-		parked.say("echo 1\r\ntake 2\r\necho 3\r\nech")
-		parked.expect("1\r\n")
-		half.say("take 2\r\necho 3\r\n")
-		half.closeWrite()
-		paused.say("split 20000\r\necho after\r\n")
-		r.parked(asked, 3)
-		r.writes(20_000)
-
-		n := p.there()
-		if n != 8 {
-			t.Errorf("%d connections moved, want 8", n)
-		}
-		eventually(t, func() string { return r.open(1) }) // the one that is at its end
-		if n, total := p.to.counters.Current.Load(), p.to.counters.Total.Load(); n != 8 || total != 0 {
-			t.Errorf("%d connections counted as open and %d as accepted, want 8 and 0", n, total)
-		}
-		idle.echo("idle")
-		partial.say("ished\r\n")
-		partial.expect("unfinished\r\n")
-		long.say("ished\r\n")
-		long.expect(line + "ished\r\n")
-		skips.say("12345678901echo end\r\n")
-		skips.expect("end\r\n")
-		p.to.fill(3)
-		parked.say("o 4\r\n")
-		parked.expect("2\r\n3\r\n4\r\n")
-		half.expect("2\r\n3\r\n")
-		half.expectEOF()
-		paused.expectBig(20000)
-		paused.expect("after\r\n")
-		slow.expectBig(bigger)
-		slow.expect("after\r\n")
-	})
-}
-
 // pipeline asks for numbers until stop says so, several at a time, and checks that each is answered
 // once and in order. It returns how many were answered.
 func pipeline(c *client, stop func() bool) (n int, err error) {
@@ -175,7 +118,8 @@ func TestPipelinesMove(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		rounds = 1000
 	}
-	eachPair(t, places, func(t *testing.T, p pair) {
+	eachPair(t, func(t *testing.T, from, to candidate, at place) {
+		p := pair{start(t, from, at, nil), start(t, to, at, nil)}
 		var working sync.WaitGroup
 		var stop atomic.Bool
 		const clients = 16
@@ -219,29 +163,6 @@ func TestPipelinesMove(t *testing.T) {
 		}
 		stop.Store(true)
 		working.Wait()
-	})
-}
-
-// Nothing is lost when moves follow each other at once.
-func TestMovesInQuickSuccession(t *testing.T) {
-	eachPair(t, places, func(t *testing.T, p pair) {
-		var clients []*client
-		for i := range 20 {
-			c := p.from.dial()
-			c.say("echo %d\r\nech", i)
-			c.expect(fmt.Sprintf("%d\r\n", i))
-			clients = append(clients, c)
-		}
-		for round := range 10 {
-			if there, back := p.there(), p.back(); there != len(clients) || back != len(clients) {
-				t.Fatalf("round %d: %d connections moved there and %d back, want %d", round, there, back, len(clients))
-			}
-		}
-		for i, c := range clients {
-			c.say("o %d\r\n", i)
-			c.expect(fmt.Sprintf("%d\r\n", i))
-			c.Close()
-		}
 	})
 }
 
@@ -331,96 +252,4 @@ func duplicates(t *testing.T, lns []net.Listener) (all []net.Listener) {
 		all = append(all, ln)
 	}
 	return all
-}
-
-// What cannot be adopted stays the caller's. What can is adopted over the limit, too.
-func TestAdoptChecks(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		from := start(t, m, p, nil)
-		to := start(t, m, p, func(c *server.Config) { c.MaxConnections = 2 })
-		var clients []*client
-		for range 5 {
-			c := from.dial()
-			c.say("echo 1\r\nech")
-			c.expect("1\r\n")
-			clients = append(clients, c)
-		}
-		moved := from.freeze()
-		for name, change := range map[string]func(*server.Moved){
-			"port":       func(m *server.Moved) { m.Port = "no" },
-			"state":      func(m *server.Moved) { m.State = []byte("nonsense") },
-			"descriptor": func(m *server.Moved) { m.FD = 1 << 20 },
-		} {
-			wrong := moved[0]
-			if change(&wrong); to.engine.Adopt(wrong) == nil {
-				t.Errorf("a wrong %s was adopted", name)
-			}
-		}
-		to.adopt(moved)
-		for _, c := range clients {
-			c.say("o 2\r\n")
-			c.expect("2\r\n")
-		}
-		if n := to.counters.Current.Load(); n != 5 || to.counters.Refused.Load() != 0 {
-			t.Errorf("%d open and %d refused, want 5 and 0", n, to.counters.Refused.Load())
-		}
-		late := to.dial()
-		late.expect("too many\r\n")
-		late.expectEOF()
-	})
-}
-
-// Encrypted connections do not move. They are held, whatever they are in the middle of, and go on when
-// the engine thaws; when it ends frozen, they are closed.
-func TestEncryptedConnectionsStay(t *testing.T) {
-	roots, enc := newTLS(t)
-	const bigger = 10_000_000
-	for _, m := range makers() {
-		t.Run(m.name, func(t *testing.T) {
-			both := candidate{m.name, func(c server.Config) server.Engine { return newBeside(m.make(c), c) }, nil}
-			r := startPorts(t, both, nil, func(r *rig) []server.Port {
-				return []server.Port{r.portTLS(enc, 1), r.port(place{"tcp", 1})}
-			})
-			secret, slow, plain := r.dialTLSOr(t, roots, 0), r.dialTLSOr(t, roots, 0), r.dialPort(1)
-			r.dial() // and is silent
-			for range 3 {
-				secret.say("echo 1\r\nech")
-				secret.expect("1\r\n")
-				plain.say("echo 1\r\nech")
-				plain.expect("1\r\n")
-				before := r.counters.BytesWritten.Load()
-				slow.say("big %d\r\necho after\r\n", bigger)
-				r.writes(before + 100_000)
-				moved := r.freeze()
-				if len(moved) != 1 {
-					t.Errorf("%d connections moved, want the plain one", len(moved))
-				}
-				fed := r.feeds.begun.Load()
-				secret.say("o 2\r\n")
-				plain.say("o 2\r\n")
-				slow.expectPart(bigger, 90_000)
-				if n := r.feeds.begun.Load(); n != fed {
-					t.Errorf("a frozen engine asked sessions %d times", n-fed)
-				}
-				r.thaw(moved)
-				secret.expect("2\r\n")
-				plain.expect("2\r\n")
-				slow.expectPart(bigger-90_000, bigger-90_000)
-				slow.expect("after\r\n")
-			}
-			moved := r.freeze()
-			fed := r.feeds.begun.Load()
-			secret.say("echo too late\r\n")
-			r.end()
-			if err := r.wait(); err != nil {
-				t.Error(err)
-			}
-			if n := r.feeds.begun.Load(); n != fed {
-				t.Errorf("sessions were asked %d times after Freeze", n-fed)
-			}
-			heir := startPorts(t, m, nil, func(r *rig) []server.Port { return []server.Port{r.port(place{"tcp", 1})} })
-			heir.adopt(moved)
-			plain.echo(3)
-		})
-	}
 }

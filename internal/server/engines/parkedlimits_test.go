@@ -1,76 +1,14 @@
 package engines
 
 import (
-	"crypto/tls"
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// A client that goes away while it waits is released, though nobody is ever answered. (After a close
-// over TCP, it looks like one that has only ended its input.)
-func TestWaitingClientGoes(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, nil)
-		b := r.newBrake(p.loops)
-		ways := map[string]func(c *client){
-			"while parked": func(c *client) {
-				c.say("echo 1\r\ntake 1\r\n")
-				c.expect("1\r\n")
-				r.parked(r.well.asked.Load(), 3)
-				c.abort()
-			},
-			"with its question": func(c *client) {
-				b.stop()
-				c.say("take 1\r\n")
-				c.abort()
-				b.release()
-			},
-			"after it has ended its input": func(c *client) {
-				c.say("take 1\r\n")
-				r.parked(r.well.asked.Load(), 1)
-				c.closeWrite()
-				r.parked(r.well.asked.Load(), 5)
-				c.abort()
-			},
-			"with more input": func(c *client) {
-				c.say("take 1\r\n")
-				r.parked(r.well.asked.Load(), 1)
-				c.say("echo 1\r\n")
-				r.parked(r.well.asked.Load(), 3)
-				c.abort()
-			},
-		}
-		for way, leave := range ways {
-			t.Log(way)
-			c := r.dial()
-			eventually(t, func() string { return r.open(int64(1 + p.loops)) })
-			leave(c)
-			eventually(t, func() string { return r.open(int64(p.loops)) })
-		}
-	})
-}
-
-// Event loops notice it even without asking the session again.
-func TestWaitingClientGoesUnasked(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		if m.name == "net" {
-			t.Skip("does not apply: it looks only when it asks the session")
-		}
-		r := start(t, m, p, unpolled)
-		c := r.dial()
-		c.say("echo 1\r\ntake 1\r\n")
-		c.expect("1\r\n")
-		r.parked(0, 1)
-		c.abort()
-		eventually(t, func() string { return r.open(0) })
-	})
-}
 
 // Of what a client sends while it waits, little is read: nothing, or what io_uring receives before it
 // hears that it must stop. The budget counts it.
@@ -120,37 +58,6 @@ func TestLittleIsReadWhileParked(t *testing.T) {
 			c.abort()
 		}
 		writing.Wait()
-	})
-}
-
-// A client whose waiting input is the most when the budget is used up is told so.
-func TestParkedHolderIsClosed(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		const limit = 300_000
-		r := start(t, m, p, func(c *server.Config) {
-			limited(limit)(c)
-			unpolled(c)
-			c.Linger = time.Hour
-		})
-		small, big := r.dial(), r.dial()
-		small.say("echo 1\r\ntake 1\r\n")
-		small.expect("1\r\n")
-		asked := r.well.asked.Load()
-		big.say("take %s\r\n", strings.Repeat("x", 100_000))
-		r.parked(asked, 1)
-		holders := int64(0)
-		for ; r.budget.Closed() == 0; holders++ {
-			// The next holds less, until both together are too much.
-			c := r.dial()
-			c.hold(r, 10_000)
-		}
-		big.say("%s", strings.Repeat("x", 1<<20)) // it may still send; nobody keeps that
-		big.expect("out of memory\r\n")
-		big.expectEOF()
-		big.Close()
-		eventually(t, func() string { return r.open(holders + 1) }) // it lingers no longer
-		r.fill(1)
-		small.expect("1\r\n")
 	})
 }
 
@@ -229,83 +136,4 @@ func TestParkedDeafClientIsIdle(t *testing.T) {
 			return nil
 		})
 	})
-}
-
-// At the end a client that waits gets its answer, if that comes in time.
-func TestDrainWhileParked(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for _, change := range []func(*server.Config){unpolled, nil} {
-			r := start(t, m, p, change)
-			b := r.newBrake(p.loops)
-			asked := r.well.asked.Load()
-			parked, fresh, half := r.dial(), r.dial(), r.dial()
-			parked.say("take 1\r\necho 2\r\n")
-			half.say("take 1\r\n")
-			half.closeWrite()
-			r.parked(asked, 2)
-			fresh.echo(0)
-			b.stop()
-			parked.say("echo 3\r\n") // while it is parked
-			fresh.say("take 1\r\necho 2\r\n")
-			r.end()
-			b.release()
-			for _, c := range b.held { // idle, so they are closed
-				c.expectEOF()
-			}
-			b.close()
-			eventually(t, func() string { return r.open(3) })
-			r.fill(3)
-			parked.expect("1\r\n2\r\n3\r\n")
-			fresh.expect("1\r\n2\r\n")
-			half.expect("1\r\n")
-			for _, c := range []*client{parked, fresh, half} {
-				c.expectEOF()
-				c.Close()
-			}
-			r.stop()
-		}
-	})
-}
-
-// A Wake reaches the encrypted ports beside the engine, too.
-func TestParkedBeside(t *testing.T) {
-	roots, enc := newTLS(t)
-	for _, m := range makers() {
-		t.Run(m.name, func(t *testing.T) {
-			both := candidate{m.name, func(c server.Config) server.Engine { return newBeside(m.make(c), c) }, nil}
-			for _, change := range []func(*server.Config){unpolled, nil} {
-				r := startPorts(t, both, change, func(r *rig) []server.Port {
-					secret := r.port(place{"tcp", 1})
-					secret.TLS = enc
-					return []server.Port{secret, r.port(place{"tcp", 1})}
-				})
-				r.engine.Wake()
-				clients := []*client{r.dialTLSOr(t, roots, 0), r.dialTLSOr(t, roots, 1)}
-				for i, c := range clients {
-					c.say("echo %d\r\ntake %d\r\n", i, i)
-					c.expect(fmt.Sprintf("%d\r\n", i))
-				}
-				r.parked(0, len(clients))
-				r.fill(len(clients))
-				for i, c := range clients {
-					c.expect(fmt.Sprintf("%d\r\n", i))
-				}
-				for i, c := range clients {
-					if change == nil { // and goes while it waits
-						c.say("take 1\r\n")
-						r.parked(r.well.asked.Load(), 2)
-						if secret, ok := c.Conn.(*tls.Conn); ok {
-							secret.NetConn().(*net.TCPConn).SetLinger(0)
-							secret.NetConn().Close()
-						} else {
-							c.abort()
-						}
-						eventually(t, func() string { return r.open(int64(len(clients) - 1 - i)) })
-					}
-					c.Close()
-				}
-				r.stop()
-			}
-		})
-	}
 }

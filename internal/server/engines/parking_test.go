@@ -41,37 +41,6 @@ func (r *rig) waits(asked int64) {
 	r.parked(asked, 3)
 }
 
-// A session that waits is asked again after a Wake, and also without one. What came before the wait is
-// sent before it; what comes behind is answered after it.
-func TestParkedConnectionIsAnswered(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for _, change := range []func(*server.Config){unpolled, nil} {
-			r := start(t, m, p, change)
-			c := r.dial()
-			for i := range 3 {
-				c.say("echo before\r\ntake %d\r\necho after\r\ntake again\r\n", i)
-				c.expect("before\r\n")
-				if change != nil {
-					r.fill(1)
-				} else {
-					r.well.tickets.Add(1)
-				}
-				c.expect(fmt.Sprintf("%d\r\nafter\r\n", i))
-				c.say("echo last\r\n") // while it is parked
-				if change != nil {
-					r.fill(1)
-				} else {
-					r.well.tickets.Add(1)
-				}
-				c.expect("again\r\nlast\r\n")
-			}
-			c.Close()
-			r.stop()
-			r.engine.Wake() // nobody is there any more
-		}
-	})
-}
-
 // A Wake between a session's answer that it must wait and the parking of its connection is not lost.
 func TestWakeWhileParking(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
@@ -89,39 +58,6 @@ func TestWakeWhileParking(t *testing.T) {
 			c := r.dial()
 			c.say("take %d\r\n", vain)
 			c.expect(fmt.Sprintf("%d\r\n", vain))
-			c.Close()
-			r.stop()
-		}
-	})
-}
-
-// Without a Wake, a parked session is not asked, whatever its client does, and its loop rests.
-func TestParkedSessionIsLeftAlone(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for _, ending := range []string{"", "half-close", "drain"} {
-			r := start(t, m, p, unpolled)
-			c := r.dial()
-			c.say("echo before\r\ntake 1\r\n")
-			if ending == "half-close" {
-				c.closeWrite() // the end may come with the question
-			}
-			c.expect("before\r\n")
-			r.parked(0, 2)
-			if ending != "half-close" {
-				c.say("echo after\r\n")
-			}
-			if ending == "drain" {
-				r.end()
-			}
-			r.calm()
-			if n := r.well.asked.Load(); n != 2 { // once, and once more before it is parked
-				t.Errorf("%s: the session was asked %d times in vain, want 2", ending, n)
-			}
-			r.fill(1)
-			c.expect("1\r\n")
-			if ending != "half-close" {
-				c.expect("after\r\n")
-			}
 			c.Close()
 			r.stop()
 		}
@@ -243,34 +179,4 @@ func (c *client) expectPart(left, n int) {
 		c.expect(piece)
 		left, n = left-len(piece), n-len(piece)
 	}
-}
-
-func TestHalfClosedClientWaits(t *testing.T) {
-	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for _, change := range []func(*server.Config){unpolled, nil} {
-			r := start(t, m, p, change)
-			for range 2 {
-				first, then := r.dial(), r.dial()
-				asked := r.well.asked.Load()
-				first.say("take 1\r\necho 2\r\nunfinished")
-				first.closeWrite()
-				then.say("take 1\r\necho 2\r\nunfinished")
-				r.parked(asked, 2)
-				then.closeWrite() // while it is parked
-				polls := r.well.asked.Load()
-				other := r.greeted()
-				other.Close()
-				if change == nil {
-					r.parked(polls, 4) // it waits for several polls
-				}
-				r.fill(2)
-				for _, c := range []*client{first, then} {
-					c.expect("1\r\n2\r\n")
-					c.expectEOF()
-					c.Close()
-				}
-			}
-			r.stop()
-		}
-	})
 }
