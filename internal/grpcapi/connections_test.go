@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
@@ -289,62 +288,6 @@ func TestTwoEnds(t *testing.T) {
 	}
 	if _, err := katsubushipb.NewGeneratorClient(dial(t, address, nil)).Fetch(soon(t), nil); err != nil {
 		t.Error("another connection:", err)
-	}
-}
-
-// A message over the limit is refused, without waiting for it; the connection goes on.
-func TestLargeMessages(t *testing.T) {
-	f := newFixture(t, nil)
-	conn := dial(t, f.serve(), nil)
-	for size, want := range map[int]codes.Code{maxMessage: codes.OK, maxMessage + 1: codes.ResourceExhausted,
-		5 << 20: codes.ResourceExhausted} {
-		message, got := protowire.AppendTag(nil, 2, protowire.BytesType), []byte(nil) // a field that nobody knows
-		message = protowire.AppendBytes(message, make([]byte, size-4))
-		if size <= maxMessage+1 && len(message) != size {
-			t.Fatalf("%d bytes, want %d", len(message), size)
-		}
-		if err := conn.Invoke(soon(t), fetch, &message, &got, grpc.ForceCodecV2(raw{})); status.Code(err) != want {
-			t.Errorf("%d bytes: %v, want %v", size, err, want)
-		}
-	}
-	long := header("x " + strings.Repeat("y", 2*maxHeaders))
-	if _, err := katsubushipb.NewGeneratorClient(conn).Fetch(long, nil); err == nil {
-		t.Error("16 KiB of metadata are taken")
-	}
-	if _, err := katsubushipb.NewGeneratorClient(conn).Fetch(soon(t), nil); err != nil {
-		t.Error("after that:", err)
-	}
-	if n := f.limits.Total.Load(); n > 2 {
-		t.Errorf("%d connections were needed", n)
-	}
-}
-
-// Connections over the limit are closed at once, and one that ends makes room.
-func TestConnectionLimit(t *testing.T) {
-	f := newFixture(t, func(c *Config) { c.Limits.MaxConnections = 3 })
-	address := f.serve()
-	f.limits.Current.Add(1) // of another port
-	fetches := func(c *grpc.ClientConn) error {
-		_, err := katsubushipb.NewGeneratorClient(c).Fetch(soon(t), nil)
-		return err
-	}
-	a, b, c := dial(t, address, nil), dial(t, address, nil), dial(t, address, nil)
-	if err := fetches(a); err != nil {
-		t.Error("the first:", err)
-	}
-	if err := fetches(b); err != nil {
-		t.Error("the second:", err)
-	}
-	if err := fetches(c); status.Code(err) != codes.Unavailable {
-		t.Error("the third:", err)
-	}
-	await(t, "the end of the third", func() bool { // which tries again now and then
-		return f.limits.Refused.Load() > 0 && f.limits.Current.Load() == 3 && f.counters.Connections.Load() == 2
-	})
-	a.Close()
-	await(t, "the place of the first", func() bool { return fetches(c) == nil })
-	if read, written := f.limits.BytesRead.Load(), f.limits.BytesWritten.Load(); read == 0 || written == 0 {
-		t.Errorf("%d bytes read, %d written", read, written)
 	}
 }
 

@@ -153,10 +153,6 @@ func dial(t testing.TB, address string, creds credentials.TransportCredentials,
 	return c
 }
 
-func (f *fixture) client() katsubushipb.GeneratorClient {
-	return katsubushipb.NewGeneratorClient(dial(f.t, f.serve(), nil))
-}
-
 func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
