@@ -209,7 +209,7 @@ func FuzzDatagram(f *testing.F) {
 			(binary.BigEndian.Uint32(request[2:]) != 1 || bytes.Count(request[datagramFrame:], []byte{'\n'}) != 1) {
 			t.Fatalf("%q is answered with %q", request, reply)
 		}
-		s.config.Auth = s.logins(func(user, password []byte) bool { return true })
+		s.config.Auth = transcript.Logins(s.config, func(user, password []byte) bool { return true })
 		if reply := Datagram(s.config, 1, request, nil); len(reply) > 0 {
 			t.Fatalf("%q is answered without a login: %q", request, reply)
 		}

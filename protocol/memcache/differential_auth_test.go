@@ -35,7 +35,7 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 	for _, in := range inputs {
 		h := newFake()
 		s := newSession(h)
-		s.config.Auth = s.logins(func(user, password []byte) bool {
+		s.config.Auth = transcript.Logins(s.config, func(user, password []byte) bool {
 			return string(user) == "katsu" && string(password) == "bushi"
 		})
 		ours := strings.TrimSuffix(describe(answerTo(t, s, []byte(in))), "<closed>")

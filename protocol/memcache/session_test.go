@@ -21,16 +21,6 @@ type refuser struct {
 func (r refuser) Source([]byte) id.Source                 { return r }
 func (r refuser) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, r.why }
 
-// A guarded handler refuses keys that begin with x.
-type guarded struct{ *fake }
-
-func (guarded) Permit(key []byte) error {
-	if key[0] == 'x' {
-		return id.NotPermitted(key)
-	}
-	return nil
-}
-
 // TestSessions: what a Feed that must wait, is refused or takes long has consumed, answered, counted and asked for, and
 // what the next one adds.
 func TestSessions(t *testing.T) {
@@ -74,7 +64,7 @@ func TestSessions(t *testing.T) {
 				sifts = &sifting{fake: f}
 				s.Config.Handler = sifts
 			},
-			"guard":  func() { s.Config.Handler = guarded{f} },
+			"guard":  func() { s.Config.Handler = transcript.Guarded{Handler: f} },
 			"reason": func(why string) { s.Config.Handler = refuser{f, errors.New(string(s.Bytes(why)))} },
 			"strict": func(script string) {
 				strict, session = newPunctual(script)
@@ -87,5 +77,3 @@ func TestSessions(t *testing.T) {
 		})
 	})
 }
-
-var _ protocol.Handler = guarded{}

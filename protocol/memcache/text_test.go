@@ -70,7 +70,7 @@ func TestRunsOfIDs(t *testing.T) {
 				s := countingSession()
 				s.config.Handler = &counting{next: first, stride: stride}
 				if got := answerTo(t, s, append([]byte(verb), manyKeys(40)[3:]...)); string(got) != string(want)+"END\r\n" {
-					t.Errorf("%s from %d by %d: %s", verb, first, stride, firstDifference(got, want))
+					t.Errorf("%s from %d by %d: %s", verb, first, stride, transcript.Difference(got, want))
 				}
 			}
 		}

@@ -55,7 +55,7 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 		n, err := strconv.Atoi(value)
 		switch {
 		case what == "auth":
-			s.config.Auth = s.logins(func(user, password []byte) bool {
+			s.config.Auth = transcript.Logins(s.config, func(user, password []byte) bool {
 				return string(user) == "katsu" && string(password) == "bushi 1"
 			})
 		case what == "reason":
@@ -73,16 +73,17 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 	return s
 }
 
-func TestTranscripts(t *testing.T) {
-	transcript.Run(t, transcript.Grammar{
-		Update: *update, Most: most, Lines: encode, Seen: withoutLost,
-		New: func(t testing.TB, b *transcript.Talk) transcript.Client {
-			s := session(t, b)
-			return transcript.Client{Session: s, Counted: func() protocol.Counts { return countedAsked(s) },
-				Wait: func(r *rand.Rand) { s.config.Handler.(*fake).waits = r }}
-		},
-	})
+// grammar is this one.
+var grammar = transcript.Grammar{Most: most, Lines: encode, Seen: withoutLost,
+	New: func(t testing.TB, b *transcript.Talk) transcript.Client { return clientOf(session(t, b)) }}
+
+func clientOf(s *Session) transcript.Client {
+	return transcript.Client{Session: s, Counted: func() protocol.Counts { return countedAsked(s) },
+		Wait:   func(r *rand.Rand) { s.config.Handler.(*fake).waits = r },
+		Resume: func(state []byte) (transcript.Session, error) { return Resume(s.config, state) }}
 }
+
+func TestTranscripts(t *testing.T) { transcript.Run(t, grammar, *update) }
 
 // What a Handler sifts is answered as what it does not.
 func TestTranscriptsWithASieve(t *testing.T) {

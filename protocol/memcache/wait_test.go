@@ -1,7 +1,6 @@
 package memcache
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -43,21 +42,10 @@ func TestWaitingInLongLines(t *testing.T) {
 		}
 		in = append(in, "\r\nversion\r\n"...)
 		budget, most := r.IntN(3000), r.IntN(200)
-		session := func() (*Session, *fake) {
+		grammar.Alike(t, func() transcript.Client {
 			f := newFake()
 			f.budget, f.most = budget, most
-			return newSession(f), f
-		}
-		straight, _ := session()
-		want := answerTo(t, straight, in)
-		waiting, f := session()
-		f.waits = r
-		if got := answerTo(t, waiting, transcript.SplitAtRandom(in, seed+i)...); !bytes.Equal(withoutLost(got),
-			withoutLost(want)) {
-			t.Fatalf("seed %d+%d: waiting %d times, %s", seed, i, f.waited, firstDifference(got, want))
-		}
-		if got, want := countedAsked(waiting), countedAsked(straight); got != want {
-			t.Fatalf("seed %d+%d: counted %v, want %v", seed, i, got, want)
-		}
+			return clientOf(newSession(f))
+		}, in, seed+i)
 	}
 }

@@ -152,7 +152,7 @@ func TestLoginsAgainstRedis(t *testing.T) {
 	}
 	compareAll(t, seed, server, inputs, func() *Session {
 		s := newSession(sevenDigits())
-		s.config.Auth = s.logins(func(user, password []byte) bool {
+		s.config.Auth = transcript.Logins(s.config, func(user, password []byte) bool {
 			return string(user) == "default" && string(password) == "sesame"
 		})
 		return s

@@ -225,15 +225,3 @@ func frame(args ...string) []byte {
 	}
 	return b
 }
-
-// logins makes an Auth that leaves the session's Config as it is after a login.
-func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) (*protocol.Config,
-	error) {
-	c := s.config
-	return func(user, password []byte) (*protocol.Config, error) {
-		if allows(user, password) {
-			return c, nil
-		}
-		return nil, nil
-	}
-}

@@ -53,30 +53,25 @@ func TestLongMGETs(t *testing.T) {
 				manyKeys(r, 1+r.IntN(3000)), frame("EXEC"), frame("GET", "id")}, nil)
 		}
 		budget, atMost := r.IntN(3000), r.IntN(200)
-		session := func() (*Session, *fake) {
+		grammar.Alike(t, func() transcript.Client {
 			f := newFake()
 			f.budget, f.most = budget, atMost
-			return newSession(f), f
-		}
-		straight, _ := session()
-		want := answerTo(t, straight, in)
-		waiting, f := session()
-		f.waits = r
-		for how, s := range map[string]*Session{"waiting": waiting, "cut": first(session())} {
-			if got := answerTo(t, s, transcript.SplitAtRandom(in, seed+i)...); !bytes.Equal(got, want) {
-				t.Fatalf("seed %d+%d, %s: %s", seed, i, how, transcript.Difference(got, want))
+			s := newSession(f)
+			c := clientOf(s)
+			c.Resume = func(state []byte) (next transcript.Session, err error) {
+				s, err = Resume(s.config, true, state)
+				return s, err
 			}
-			if got, want := counted(s), counted(straight); got != want {
-				t.Fatalf("seed %d+%d, %s: counted %v, want %v", seed, i, how, got, want)
+			c.Counted = func() protocol.Counts {
+				if s.state != start || s.queued != 0 || s.args != 0 || s.commands != 0 || s.is != inline {
+					t.Errorf("seed %d+%d: the session is not as it was: %+v", seed, i, s)
+				}
+				return counted(s)
 			}
-			if s.state != start || s.queued != 0 || s.args != 0 || s.commands != 0 || s.is != inline {
-				t.Fatalf("seed %d+%d, %s: the session is not as it was: %+v", seed, i, how, s)
-			}
-		}
+			return c
+		}, in, seed+i)
 	}
 }
-
-func first[A, B any](a A, _ B) A { return a }
 
 // The limits of a transaction. Nothing of one that is refused is run.
 func TestLimitsOfATransaction(t *testing.T) {
@@ -222,16 +217,6 @@ func TestNumbersOfConnections(t *testing.T) {
 	}
 }
 
-// A guarded handler refuses keys that begin with x.
-type guarded struct{ *fake }
-
-func (guarded) Permit(key []byte) error {
-	if key[0] == 'x' {
-		return id.NotPermitted(key)
-	}
-	return nil
-}
-
 // TestSessions: what a Feed that must wait, is refused or takes long has consumed, answered, counted and asked for, and
 // what the next one adds.
 func TestSessions(t *testing.T) {
@@ -263,7 +248,7 @@ func TestSessions(t *testing.T) {
 			"most":   func(n int) { f.most = n },
 			"budget": func(n int) { f.budget = n },
 			"turns":  func(script string) { f.turns = script },
-			"guard":  func() { s.Config.Handler = guarded{f} },
+			"guard":  func() { s.Config.Handler = transcript.Guarded{Handler: f} },
 			"refuse": func(why string) { s.Config.Handler = s.Handler(errors.New(why)) },
 			"cluster": func() {
 				s.Config.Topology = func() protocol.Topology { return clusterOf(0) }

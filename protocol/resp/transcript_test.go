@@ -30,7 +30,7 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 		n, err := strconv.Atoi(value)
 		switch {
 		case what == "auth":
-			s.config.Auth = s.logins(func(user, password []byte) bool {
+			s.config.Auth = transcript.Logins(s.config, func(user, password []byte) bool {
 				return string(user) != "nobody" && string(password) == "sesame"
 			})
 		case what == "reason":
@@ -70,13 +70,14 @@ func clusterOf(n int) protocol.Topology {
 	}}
 }
 
-func TestTranscripts(t *testing.T) {
-	transcript.Run(t, transcript.Grammar{
-		Update: *update, Most: most, Lines: transcript.Lines,
-		New: func(t testing.TB, b *transcript.Talk) transcript.Client {
-			s := session(t, b)
-			return transcript.Client{Session: s, Counted: func() protocol.Counts { return counted(s) },
-				Wait: func(r *rand.Rand) { s.config.Handler.(*fake).waits = r }}
-		},
-	})
+// grammar is this one.
+var grammar = transcript.Grammar{Most: most, Lines: transcript.Lines,
+	New: func(t testing.TB, b *transcript.Talk) transcript.Client { return clientOf(session(t, b)) }}
+
+func clientOf(s *Session) transcript.Client {
+	return transcript.Client{Session: s, Counted: func() protocol.Counts { return counted(s) },
+		Wait:   func(r *rand.Rand) { s.config.Handler.(*fake).waits = r },
+		Resume: func(state []byte) (transcript.Session, error) { return Resume(s.config, true, state) }}
 }
+
+func TestTranscripts(t *testing.T) { transcript.Run(t, grammar, *update) }
