@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/storefaults"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -163,71 +161,24 @@ func serving(w *storefaults.World, all ...*storefaults.Daemon) {
 	}
 }
 
-// refused lets etcd refuse everybody, in these words, and no longer. Holders issue all the time.
-func refused(w *storefaults.World, words string, begin, end func()) {
-	w.Helper()
-	holder := w.Start()
-	serving(w, holder)
-	had := holder.Worker()
-	begin()
-	w.Until("the holder says why", func() bool { return holder.Is(workerid.Degraded, words) })
-	newcomer := w.Start()
-	w.Until("the newcomer says why", func() bool { return newcomer.Is(workerid.Acquiring, words) })
-	end()
-	serving(w, holder, newcomer)
-	if holder.MustNotRefuse(); holder.Worker() != had {
-		w.Errorf("the holder had %d and has %d", had, holder.Worker())
-	}
-}
-
+// While etcd has no room, holders issue all the time.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t, "--quota-backend-bytes", "3000000")
 	w := storefaults.New(t, kind(0), members{t, []*etcdtest.Member{m}}, long, 3)
-	refused(w, "no space left for writes (NOSPACE)", func() { fill(t, m) }, func() { drain(t, m) })
-}
-
-// asUser is a pool that daemons use as a user, and root, who can take that user's rights away.
-func asUser(t *testing.T) (*storefaults.World, *clientv3.Client) {
-	m := withUsers(t, "/")
-	k := kind(0)
-	plain := k.URL
-	k.URL = func(hosts []string, t testing.TB) string {
-		return strings.Replace(plain(hosts, t), "etcd://", "etcd://katsubushi:hush1@", 1)
+	const words = "no space left for writes (NOSPACE)"
+	holder := w.Start()
+	serving(w, holder)
+	had := holder.Worker()
+	fill(t, m)
+	w.Until("the holder says why", func() bool { return holder.Is(workerid.Degraded, words) })
+	newcomer := w.Start()
+	w.Until("the newcomer says why", func() bool { return newcomer.Is(workerid.Acquiring, words) })
+	drain(t, m)
+	serving(w, holder, newcomer)
+	if holder.MustNotRefuse(); holder.Worker() != had {
+		w.Errorf("the holder had %d and has %d", had, holder.Worker())
 	}
-	return storefaults.New(t, k, members{t, []*etcdtest.Member{m}}, long, 3), rootOf(t, m)
-}
-
-func TestRightsAreTakenAway(t *testing.T) {
-	t.Parallel()
-	w, root := asUser(t)
-	refused(w, "etcd does not permit it to user katsubushi", func() {
-		if _, err := root.RoleRevokePermission(bg, "katsubushi", "/", clientv3.GetPrefixRangeEnd("/")); err != nil {
-			t.Fatal(err)
-		}
-	}, func() {
-		all := clientv3.PermissionType(clientv3.PermReadWrite)
-		if _, err := root.RoleGrantPermission(bg, "katsubushi", "/", clientv3.GetPrefixRangeEnd("/"), all); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-func TestUserIsTakenAway(t *testing.T) {
-	t.Parallel()
-	w, root := asUser(t)
-	refused(w, "etcd refuses user katsubushi: wrong user or password", func() {
-		if _, err := root.UserDelete(bg, "katsubushi"); err != nil {
-			t.Fatal(err)
-		}
-	}, func() {
-		if _, err := root.UserAdd(bg, "katsubushi", "hush1"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := root.UserGrantRole(bg, "katsubushi", "katsubushi"); err != nil {
-			t.Fatal(err)
-		}
-	})
 }
 
 // The same address leads to another member, as it does behind a load balancer.
