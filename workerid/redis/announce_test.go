@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 // announce makes an announcement, and peers reads all. They have a minute, on a machine that may be busy.
@@ -31,7 +32,9 @@ func (d *daemon) announced(name string, known []string) (all map[string]string, 
 	d.Helper()
 	for range 20 {
 		began := time.Now()
-		d.mustAnnounce(name, "one")
+		if err := d.announce(name, "one"); err != nil && !late(err) {
+			d.Fatal(err)
+		}
 		all, left, err = d.listing(known)
 		if err != nil || all[name] != "" || time.Since(began) < announcementLife/2 {
 			break
@@ -40,126 +43,71 @@ func (d *daemon) announced(name string, known []string) (all map[string]string, 
 	return all, left, err
 }
 
-func (d *daemon) mustAnnounce(name, text string) {
-	d.Helper()
-	d.server.Until("it is announced", func() bool {
-		err := d.announce(name, text)
-		if err != nil && !late(err) {
-			d.Fatal(err)
-		}
-		return err == nil
-	})
-}
-
-// TestAUserWithoutTheRight cannot announce, is told when to try again, and leases as before: the ACL of earlier
-// versions' documentation has neither SET nor GETRANGE.
-func TestAUserWithoutTheRight(t *testing.T) {
-	w := newWorld(t)
-	w.init(New)
-	w.server.Do("ACL", "SETUSER", "old", "on", ">secret", "~"+w.namespace+":*", "+evalsha", "+eval", "+info", "+time",
-		"+wait",
-		"+exists", "+hget", "+hset", "+hsetnx", "+hmget", "+hgetall", "+hdel", "+hexists", "+hincrby", "+zadd", "+zrem",
-		"+zscore", "+zrange", "+zrangebyscore", "+client|id", "+hello", "+select", "+ping")
-	w.config.URL = strings.Replace(w.config.URL, "redis://", "redis://old:secret@", 1)
-	d := w.daemon()
-	d.acquire()
-	before := d.wire.Link
-	err := d.announce("d.a", "one")
-	var hint interface{ RetryAfter() time.Duration }
-	if !errors.As(err, &hint) || hint.RetryAfter() < time.Minute || !strings.Contains(err.Error(), "'set'") {
-		t.Errorf("%v", err)
-	}
-	wantReason(t, err, "NOPERM, the user needs the right to run 'set'")
-	d.mustExtend()
-	if d.wire.Link != before {
-		t.Error("the connection was given up")
-	}
-	w.server.Do("ACL", "SETUSER", "old", "+set", "+getrange")
-	d.mustAnnounce("d.a", "one")
-	if all, _, err := d.listing(nil); err != nil || all["d.a"] != "one" {
-		t.Errorf("with the rights: %v, %v", all, err)
-	}
-}
-
-// wantReason looks at what anybody may read of a refusal: it does not name the user.
-func wantReason(t *testing.T, err error, want string) {
-	t.Helper()
+// reason is what anybody may read of a refusal, and when to try again: the text names the user, and differs from one Redis
+// to another.
+func reason(err error) string {
 	var r interface{ Reason() string }
-	if !errors.As(err, &r) || r.Reason() != want {
-		t.Errorf("the reason of %v is not %s", err, want)
+	var hint interface{ RetryAfter() time.Duration }
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &r):
+		return "error: " + err.Error()
+	case errors.As(err, &hint):
+		return fmt.Sprintf("%s (again in %v)", r.Reason(), hint.RetryAfter())
 	}
+	return r.Reason()
 }
 
-// TestForeignKeysInThePlaceOfAnnouncements: what others write there costs little, and the lease nothing.
-func TestForeignKeysInThePlaceOfAnnouncements(t *testing.T) {
-	w := newWorld(t)
-	w.init(New)
-	d := w.daemon()
-	d.acquire()
-	d.mustAnnounce("d.a", "one")
-	long := strings.Repeat("x", 1<<20)
-	w.server.Do("SET", w.key("peers:d.long"), long)
-	w.server.Do("ZADD", w.key("peers"), 1e18, "d.long", 1e18, strings.Repeat("n", 1000), 1e18, "d.none")
-	if all, _, err := d.listing(nil); err != nil || len(all) != 2 || all["d.long"] != long[:maxAnnouncement+1] {
-		t.Errorf("a long text is cut off: %d, %v", len(all), err)
-	}
-	args := []any{"ZADD", w.key("peers")}
-	for i := range 3 * maxAnnounced {
-		args = append(args, 1e18, fmt.Sprint("d.", i))
-	}
-	w.server.Do(args...)
-	w.server.Do("LPUSH", w.key("peers:d.7"), "of another type")
-	if all, left, err := d.announced("d.a", nil); err != nil || len(all) != 2 || all["d.a"] != "one" || left != 0 {
-		t.Errorf("behind names without a text: %d entries, %d left out, %v", len(all), left, err)
-	}
-	args, names := []any{"MSET"}, []any{"ZADD", w.key("peers")}
-	for i := range maxAnnounced + 100 {
-		args = append(args, w.key(fmt.Sprint("peers:d.fake", i)), "text")
-		names = append(names, 2e18, fmt.Sprint("d.fake", i))
-	}
-	w.server.Do(args...)
-	w.server.Do(names...)
-	if all, left, err := d.listing(nil); err != nil || len(all) != maxAnnounced || left < 100 {
-		t.Errorf("behind texts: %d entries, %d left out, %v", len(all), left, err)
-	}
-	for range 10 {
-		if all, _, err := d.announced("d.a", []string{"d.none", "d.a"}); err != nil || all["d.a"] != "one" {
-			t.Errorf("who is known is not among %d entries, %v", len(all), err)
+// ofAnnouncements are calls of a scene.
+func (s *scene) ofAnnouncements() script.Calls {
+	// told is how many texts there are, the size of the long one if there are few, and whether names were left out
+	told := func(all map[string]string, left int, err error) string {
+		if err != nil {
+			return reason(err)
 		}
-	}
-	for looks := 1; ; looks++ {
-		d.mustAnnounce("d.a", "one")
-		if all, _, err := d.listing(nil); err != nil || looks > 1000 { // half of them are read
-			t.Fatalf("who is not known is not among %d entries, %v", len(all), err)
-		} else if all["d.a"] != "" {
-			break
+		said := fmt.Sprintf("%d texts, of d.a %q, left out some: %v", len(all), all["d.a"], left > 0)
+		if long := len(all["d.long"]); long > 0 && len(all) < 10 {
+			said += fmt.Sprintf(", of d.long %d bytes", long)
 		}
+		return said
 	}
-	args = []any{"ZADD", w.key("peers")}
-	for i := range maxNames {
-		args = append(args, 3e18, fmt.Sprint("d.none", i))
+	return script.Calls{
+		"announce-told": func(name, as, text string) string {
+			d := s.daemons[name]
+			before := d.wire.Link
+			said := reason(d.announce(as, text))
+			if d.wire.Link != before {
+				said += ", and the connection is given up"
+			}
+			return said
+		},
+		"peers-told": func(name string) string {
+			_, err := s.daemons[name].Peers(context.Background())
+			return reason(err)
+		},
+		// announced a d.a [KNOWN ...]: it announces that, and lists what there is
+		"announced": func(name, as string, known ...string) string { return told(s.daemons[name].announced(as, known)) },
+		// finds a d.a: it announces that until it finds it among the others: half of them are read
+		"finds": func(name, as string) string {
+			for range 1000 {
+				if all, _, err := s.daemons[name].announced(as, nil); err != nil || all[as] != "" {
+					return reason(err)
+				}
+			}
+			return "no"
+		},
+		// names m 900 d.x 1e18 [TEXT]: a foreign program's, with a score, and with a text each
+		"names": func(of string, n int, prefix, score string, text ...string) {
+			names, texts := []any{"ZADD", s.key("peers")}, []any{"MSET"}
+			for i := range n {
+				name := fmt.Sprint(prefix, i)
+				names, texts = append(names, score, name), append(texts, s.key("peers:"+name), strings.Join(text, " "))
+			}
+			if s.servers[of].Do(names...); len(text) > 0 {
+				s.servers[of].Do(texts...)
+			}
+		},
+		"refusal": func(text string) string { return reason(&refused{errors.New(text)}) },
 	}
-	w.server.Do(args...)
-	if all, left, err := d.listing(nil); err != nil || len(all) != 0 || left == 0 {
-		t.Errorf("behind too many names: %d entries, %d left out, %v", len(all), left, err)
-	}
-	w.server.Do("SET", w.key("peers"), "of another type")
-	if err := d.announce("d.a", "two"); err == nil {
-		t.Error("announced in a key of another type")
-	}
-	_, err := d.Peers(t.Context())
-	wantReason(t, err, "WRONGTYPE, another program has written its key")
-	if err := d.announce(strings.Repeat("x", maxAnnouncedName+1), "text"); err == nil {
-		t.Error("a long name was announced")
-	}
-	if err := d.announce("d.a", long[:maxAnnouncement+1]); err == nil {
-		t.Error("a long text was announced")
-	}
-	for text, want := range map[string]string{
-		"NOPERM No permissions to access a key": "NOPERM, the user needs the right to use the keys of its namespace",
-		"LOADING Redis":                         "LOADING", "<b>x": "the log says why",
-	} {
-		wantReason(t, &refused{errors.New(text)}, want)
-	}
-	d.mustExtend()
 }

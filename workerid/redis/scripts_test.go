@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,6 +35,7 @@ func TestScripts(t *testing.T) {
 				s := &scene{t: t, dir: t.TempDir(), servers: map[string]*redistest.Server{}, proxies: map[string]*redistest.Proxy{},
 					daemons: map[string]*daemon{}, wrong: map[string]*atomic.Int64{}, ended: make(chan string)}
 				calls := s.calls()
+				maps.Copy(calls, s.ofAnnouncements())
 				play(func(words []string) string { return s.named(calls.Do(t, words)) })
 			})
 		})
