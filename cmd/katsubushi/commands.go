@@ -133,7 +133,7 @@ func commands() []subcommand {
 func (o *ownValues) ofNames(word, summary string) subcommand {
 	return subcommand{name: word, synopsis: "VERB ...", verbs: nameVerbs(), settings: settings,
 		topics: []string{topicNames}, others: []string{"state-dir"},
-		own:     []ownFlag{o.jsonFlag("", "list", "show"), o.forceFlag("retire")},
+		own:     []ownFlag{o.jsonFlag("", "list", "show"), o.forceFlag("raise", "retire")},
 		summary: summary, intro: nameIntro, lead: "katsubushi " + word + " ", column: 44}
 }
 

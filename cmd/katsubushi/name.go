@@ -34,7 +34,8 @@ func nameVerbs() []verb {
 			run: inCounters(c.checkNames, c.show)},
 		{synopsis: "raise NAME AT_LEAST", least: 2, most: 2,
 			text: "issue no value below AT_LEAST any more; this never goes down. It also takes over a\n" +
-				"record from another machine, or one that was set back.\n" +
+				"record from another machine, or one that was set back. For a timestamp that lies\n" +
+				"over a day ahead add -force.\n" +
 				"It replaces a damaged one: add -name LINE, its definition",
 			run: inCounters(c.parseFloor, c.raise)},
 		{synopsis: "adopt [NAME]...", most: kinds.MaxNames,
@@ -186,6 +187,11 @@ func (c *nameCommand) hedge(ctx context.Context) {
 
 func (c *nameCommand) raise(ctx context.Context) int {
 	declared := func() kinds.Definition { return c.declared(c.words[0]) }
+	if !c.force {
+		if err := stores.FarAhead(ctx, c.store, c.words[0], c.atLeast, "-force"); err != nil {
+			return c.fail(err)
+		}
+	}
 	r, err := stores.Raise(ctx, c.store, c.words[0], c.atLeast, declared)
 	if err != nil {
 		return c.fail(err)

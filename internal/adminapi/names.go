@@ -31,6 +31,11 @@ func (a api) routeNames(mux *http.ServeMux) {
 				return counter.Record{}, err
 			}
 		}
+		if r.URL.Query().Get("force") != "true" {
+			if err := stores.FarAhead(r.Context(), s, r.name, atLeast, "?force=true"); err != nil {
+				return counter.Record{}, err
+			}
+		}
 		return stores.Raise(r.Context(), s, r.name, atLeast, func() kinds.Definition { return def })
 	})
 	a.change(mux, "POST /generators/{name}/adopt", func(r request, s counter.Admin) (counter.Record, error) {

@@ -53,8 +53,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// TestReadingNeedsNoRightToWrite: an operator may look at the records of a file system that is read-only. Here it is one
-// that nobody may write to, root neither.
+// TestReadingNeedsNoRightToWrite: an operator may look at the records of a file system that is read-only. Here it is
+// one that nobody may write to, root neither.
 func TestReadingNeedsNoRightToWrite(t *testing.T) {
 	const path = "/sys/kernel/uevent_seqnum"
 	want, err := os.ReadFile(path)

@@ -68,6 +68,21 @@ func Create(ctx context.Context, s counter.Admin, d kinds.Definition) (counter.R
 	return r, err
 }
 
+// FarAhead is a Conflict if timestamps are to be raised to an id that lies over a day ahead of this host's clock. They
+// never go down, so that a digit too many would spoil the name for ever. flag is how the operator can insist.
+func FarAhead(ctx context.Context, s counter.Admin, name string, atLeast uint64, flag string) error {
+	r, _ := s.Show(ctx, name) // Raise says what is wrong
+	if !r.Readable() || !r.Timed() || r.Retired {
+		return nil
+	}
+	at := kinds.IDLayout(r.Definition).Decompose(atLeast).Time
+	if time.Until(at) <= 24*time.Hour {
+		return nil
+	}
+	return conflict("sequence %s: %d is an id of %s, over a day ahead of this host's clock. Timestamps never go down: "+
+		"repeat this with %s if you want that", name, atLeast, at.Format(time.DateOnly), flag)
+}
+
 // Raise makes atLeast the floor of a sequence. It is a Conflict if that is not above the present one, or
 // below the next value of a record that is foreign. One that is damaged is made anew, of what declared says
 // the name is: its own definition is lost. Declared by nobody, the name has no Kind.
