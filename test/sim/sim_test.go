@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds of soakMinutes instead: 1,000 simulated hours of each
-// kind. KATSUBUSHI_SEED=n runs that one alone, KATSUBUSHI_SEED=n-m these: so a long soak can be run in slices.
+// What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds instead: 1,000 simulated hours of each kind.
+// KATSUBUSHI_SEED=n runs that one alone, KATSUBUSHI_SEED=n-m these: so a long soak can be run in slices.
 const (
 	seeds, minutes = 20, 10
 	soakSeeds      = 6000
