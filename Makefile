@@ -84,7 +84,7 @@ EVERY_ENGINE = ^TestProcess(EngineScenes|DescriptorsForSequences)$$
 
 # Tests of one goroutine, or of two that take turns, in which the race detector finds nothing and takes ten times as long, and one that compares a
 # hundred passwords. Only these packages have tests of these names, and ./cmd/katsubushi, where unit-net runs them.
-ONE_GOROUTINE = ^Test(ErrorAnywhere|FaultAnywhere|FaultAnywhereInTimestamps|LockDeleted|LoginsWaitForAPlace|ManyLives|PowerCutAnywhere|EveryFlippedByte|EveryTruncation|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TextsAreInTheOrderOfIssue|TranscriptsOfCommands|WhatInitWritesIsAccepted)$$
+ONE_GOROUTINE = ^Test(ErrorAnywhere|FaultAnywhere|FaultAnywhereInTimestamps|LockDeleted|LoginsWaitForAPlace|ManyLives|PowerCutAnywhere|ARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID|TranscriptsOfCommands|WhatInitWritesIsAccepted)$$
 OF_ONE_GOROUTINE = ./workerid/static ./counter/file ./generator ./internal/front
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,

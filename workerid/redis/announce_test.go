@@ -43,8 +43,8 @@ func (d *daemon) announced(name string, known []string) (all map[string]string, 
 	return all, left, err
 }
 
-// reason is what anybody may read of a refusal, and when to try again: the text names the user, and differs from one Redis
-// to another.
+// reason is what anybody may read of a refusal, and when to try again: the text names the user, and differs between
+// versions of Redis.
 func reason(err error) string {
 	var r interface{ Reason() string }
 	var hint interface{ RetryAfter() time.Duration }

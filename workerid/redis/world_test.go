@@ -82,12 +82,6 @@ func (w *world) cut(worker uint64, owner string, last int64) {
 
 var startOfTime = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
-// newWorld starts a Redis.
-func newWorld(t *testing.T, args ...string) *world {
-	t.Parallel()
-	return worldOf(t, redistest.Start(t, args...))
-}
-
 func worldOf(t *testing.T, s *redistest.Server) *world {
 	w := &world{T: t, server: s, namespace: redistest.Namespace(t), clock: &atomic.Int64{}, windows: map[uint64][]window{}}
 	w.clock.Store(startOfTime)
