@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -109,6 +108,7 @@ type bed struct {
 	log    journal
 	stop   context.CancelFunc
 	ended  chan error
+	counts workerid.Counts // as they were last looked at
 }
 
 // A journal is a log that is read while it is written.
@@ -176,6 +176,28 @@ func (b *bed) workers() (all []uint64) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// counted says which calls have ended since the last time, and how long each took on average that was not answered.
+func (b *bed) counted() string {
+	var text strings.Builder
+	was, now := b.counts, b.keeper.Counts()
+	for o := range workerid.NumOutcomes {
+		if now.Acquisitions[o] > was.Acquisitions[o] {
+			fmt.Fprintf(&text, "acquired: %v\n", o)
+		}
+		if now.Extensions[o] > was.Extensions[o] {
+			fmt.Fprintf(&text, "extended: %v\n", o)
+		}
+	}
+	if n := now.Extensions[workerid.Unanswered] / uint64(len(b.lanes)); n > 0 {
+		fmt.Fprintf(&text, "unanswered for %v\n", now.Took/time.Duration(n))
+	}
+	if ago := time.Since(now.LastExtended); now.LastExtended != was.LastExtended && ago < 6*time.Second {
+		text.WriteString("extended just now\n")
+	}
+	b.counts = now
+	return text.String()
 }
 
 // end waits until the Keeper has stopped.
@@ -253,6 +275,11 @@ func TestKeeper(t *testing.T) {
 				g, err := other.Acquire(context.Background(), workerid.Request{Owner: "x", Min: 1, Max: 3})
 				return g.Lo - now(), err
 			},
+			"counted": b0(&b, (*bed).counted),
+			"calls": func() string {
+				c := b.keeper.Counts()
+				return fmt.Sprint(c.Calls, ", acquired ", c.Acquisitions[workerid.OK], ", extended ", c.Extensions[workerid.OK])
+			},
 			"releases": func() int64 { return b.store.released.Load() },
 			"stop":     func() { b.stop() },
 			"end":      func() (time.Duration, error) { return b.end() },
@@ -262,61 +289,6 @@ func TestKeeper(t *testing.T) {
 
 // b0 calls a method of the bed that there is by then.
 func b0[R any](b **bed, f func(*bed) R) func() R { return func() R { return f(*b) } }
-
-func TestKeeperCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := keep(t, 2)
-		pass := func(d time.Duration) {
-			time.Sleep(d)
-			synctest.Wait()
-		}
-		pass(27 * time.Second) // five heartbeats
-		b.store.fail(errors.New("connection refused"))
-		pass(100 * time.Millisecond)
-		before := b.keeper.Counts()
-		want := workerid.Counts{Calls: 7}
-		want.Acquisitions[workerid.OK], want.Extensions[workerid.OK] = 2, 10
-		if ago := time.Since(before.LastExtended); ago < 0 || ago > 6*time.Second {
-			t.Errorf("last extended %v ago", ago)
-		}
-		if want.LastExtended = before.LastExtended; before != want {
-			t.Errorf("%+v, not %+v", before, want)
-		}
-		pass(5 * time.Second) // one heartbeat, and some that come sooner since it failed
-		b.store.err.Store(nil)
-		b.store.hang.Store(true)
-		pass(5 * time.Second)
-		b.store.hang.Store(false)
-		b.store.fail(workerid.ErrLost)
-		pass(8 * time.Second)
-		b.store.fail(workerid.ErrNoID)
-		pass(10 * time.Second)
-		full := b.keeper.Counts().Acquisitions[workerid.NoneFree]
-		b.store.fail(workerid.ErrNoneYet)
-		pass(10 * time.Second)
-		after := b.keeper.Counts()
-		if n := after.Acquisitions[workerid.NoneFree]; n != full {
-			t.Errorf("%d newcomers that the store lets wait count as if the pool were full", n-full)
-		}
-		for what, n := range map[string]uint64{
-			"failed": after.Extensions[workerid.Failed], "unanswered": after.Extensions[workerid.Unanswered],
-			"lost":      after.Extensions[workerid.Lost],
-			"none free": full, "none yet": after.Acquisitions[workerid.NoneYet],
-		} {
-			if n == 0 {
-				t.Errorf("no call %s: %+v", what, after)
-			}
-		}
-		if n := after.Extensions[workerid.Unanswered] / 2; after.Took != time.Duration(n)*time.Second {
-			t.Errorf("%d calls of two lanes were waited for for a second each, all together %v", n, after.Took)
-		}
-		if after.LastExtended != before.LastExtended {
-			t.Errorf("last extended %v, and before the failures %v", after.LastExtended, before.LastExtended)
-		}
-		b.stop()
-		b.end()
-	})
-}
 
 func TestOwnersDiffer(t *testing.T) {
 	if a, b := workerid.NewOwner(), workerid.NewOwner(); a == b || strings.ContainsAny(a, " \n") {

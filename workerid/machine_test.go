@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,7 +129,7 @@ var namedErrors = map[string]error{
 }
 
 // answer reads a window, an error, or a window and an error in brackets behind it. An error is a name or a text, or a
-// name in brackets behind a text.
+// name in brackets behind a text, or how long the store lets newcomers wait.
 func answer(text string) (r Result) {
 	head, name, named := strings.Cut(strings.TrimSuffix(text, ")"), " (")
 	r.Grant.Owner = "me"
@@ -139,7 +138,10 @@ func answer(text string) (r Result) {
 		r.Grant.Lo, r.Grant.Hi, r.Err = r.Grant.Lo+t0, r.Grant.Hi+t0, namedErrors[name]
 		return r
 	}
+	hint, err := time.ParseDuration(text)
 	switch {
+	case err == nil:
+		return Result{Err: fmt.Errorf("so: %w", hinted(hint))}
 	case named:
 		return Result{Err: fmt.Errorf("%s: %w", head, namedErrors[name])}
 	case namedErrors[text] != nil:
@@ -147,6 +149,12 @@ func answer(text string) (r Result) {
 	}
 	return Result{Err: errors.New(strings.ReplaceAll(text, `\n`, "\n"))}
 }
+
+// A hinted error says when to try again.
+type hinted time.Duration
+
+func (h hinted) Error() string             { return "none is given out yet" }
+func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
 
 // TestMachine: what a machine wants in each state, whatever the store answers. In testdata/machine.txt, times are ms
 // since the machine began, by the id clock.
@@ -231,27 +239,6 @@ func (d *driver) statusText() string {
 		fmt.Fprintln(&b, reasonText(s.Reason))
 	}
 	return b.String()
-}
-
-// With a store that answers slowly, every lane gets its turn.
-func TestLanesTakeTurns(t *testing.T) {
-	d := drive(t, 20)
-	tried := map[int]int{}
-	d.tell(Tick{})
-	for range 100 {
-		for _, e := range d.effects {
-			if a, ok := e.(Acquire); ok {
-				tried[a.Lane]++
-				d.pass(time.Second).tell(Acquired{Lane: a.Lane, Err: errStore})
-				break
-			}
-		}
-	}
-	for i := range 20 {
-		if tried[i] < 4 {
-			t.Errorf("lane %d was tried %d times of 100", i, tried[i])
-		}
-	}
 }
 
 // Heartbeats of daemons that start together drift apart.
@@ -390,49 +377,4 @@ func (r *random) answer(e Effect) Event {
 		return Extended{results, nil}
 	}
 	return Released{Lane: e.(Release).Lane}
-}
-
-// A hinted error says when to try again.
-type hinted time.Duration
-
-func (h hinted) Error() string             { return "none is given out yet" }
-func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
-
-// If the store says when it gives out worker ids again, each lane asks soon after that, not only
-// when its own pause is over. It also asks before, because the store may be wrong.
-func TestAsksAgainWhenTheStoreSays(t *testing.T) {
-	for _, wait := range []time.Duration{time.Millisecond, 3 * time.Second, 65 * time.Second} {
-		d := drive(t, 2).tell(Tick{})
-		ends, asked, early := d.now.Mono+wait, map[int]time.Duration{}, 0
-		for len(asked) < 2 {
-			for _, e := range d.effects {
-				a, ok := e.(Acquire)
-				if !ok {
-					continue
-				}
-				left := ends - d.now.Mono
-				if left > 0 {
-					early++
-				} else if asked[a.Lane] == 0 {
-					asked[a.Lane] = d.now.Mono
-				}
-				d.tell(Acquired{Lane: a.Lane, Err: fmt.Errorf("so: %w", hinted(max(left, 0)))})
-				break
-			}
-			if len(asked) < 2 && !slices.ContainsFunc(d.effects, func(e Effect) bool {
-				_, ok := e.(Acquire)
-				return ok
-			}) {
-				d.pass(d.Deadline(d.now) - d.now.Mono)
-			}
-		}
-		for lane, at := range asked {
-			if late := at - ends; late > 3*backoffFirst/2 {
-				t.Errorf("a wait of %v: lane %d asks %v after it", wait, lane, late)
-			}
-		}
-		if most := 4 * int(10+wait/time.Second); early > most {
-			t.Errorf("a wait of %v: asked %d times before it was over", wait, early)
-		}
-	}
 }
