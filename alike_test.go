@@ -3,17 +3,20 @@ package katsubushi_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3"
 	"github.com/katsubushi/katsubushi/v3/client"
-	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/katsubushitest"
-	"github.com/katsubushi/katsubushi/v3/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/test/copied"
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 // A texter is what issues texts: a *katsubushi.Name or a *client.Generator.
@@ -22,34 +25,25 @@ type texter interface {
 	Text(ctx context.Context) (string, error)
 }
 
-// An alike is a library or a client.
-type alike struct {
-	katsubushi.Source
-	few, session texter             // a sequence that ends at 3, and UUIDs
-	busy         katsubushi.Source  // where many ids take long
-	close        func() (err error) // of all three
-}
-
-// alikes open both.
-var alikes = map[string]func(t *testing.T) alike{
-	"library": func(t *testing.T) alike {
-		counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow := generator.Katsubushi()
-		slow.TimeBits, slow.SequenceBits = 41, 3
-		ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 983), Counters: counters, Layout: slow})
-		name := func(definition string) texter {
+// alikes open what a script calls by its name: ids; few, a sequence that ends at 3; session, UUIDs; busy, where many
+// ids take long.
+var alikes = map[string]func(t *testing.T) map[string]any{
+	"library": func(t *testing.T) map[string]any {
+		c := counted(t, 983)
+		c.Layout = generator.Katsubushi()
+		c.Layout.TimeBits, c.Layout.SequenceBits = 41, 3
+		ids := open(t, c)
+		all := map[string]any{"ids": ids, "busy": ids, "copy": copied.Of(ids)}
+		for _, definition := range []string{"few sequence max=3", "session uuid7"} {
 			n, err := ids.Name(t.Context(), definition)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return n
+			all[strings.Fields(definition)[0]] = n
 		}
-		return alike{ids, name("few sequence max=3"), name("session uuid7"), ids, ids.Close}
+		return all
 	},
-	"client": func(t *testing.T) alike {
+	"client": func(t *testing.T) map[string]any {
 		dial := func(addr string) *client.Client {
 			c, err := client.New(client.Static(addr), client.Config{Timeout: time.Minute, DialTimeout: time.Minute})
 			if err != nil {
@@ -64,96 +58,136 @@ var alikes = map[string]func(t *testing.T) alike{
 		}
 		t.Cleanup(func() { silent.Close() })
 		ids := dial(katsubushitest.Start(t, katsubushitest.Names("few sequence max=3", "session uuid7")))
-		busy := dial(silent.Addr().String())
-		return alike{ids, ids.Generator("few"), ids.Generator("session"), busy, func() error {
-			return errors.Join(ids.Close(), busy.Close())
-		}}
+		return map[string]any{"ids": ids, "few": ids.Generator("few"), "session": ids.Generator("session"),
+			"busy": dial(silent.Addr().String())}
 	},
 }
 
-// TestTheClientIsAlike: what a program sees of the library is what it sees of the client, so it can change from one to
-// the other.
-func TestTheClientIsAlike(t *testing.T) {
-	for name, start := range alikes {
-		t.Run(name, func(t *testing.T) {
-			a := start(t)
-			sameErrors(t, a)
-			sameIDs(t, a)
-			sameEnd(t, a)
+var errCause = errors.New("the request was cancelled")
+
+// outcomes are the errors that callers tell apart.
+var outcomes = []struct {
+	err  error
+	name string
+}{
+	{katsubushi.ErrClosed, "closed"}, {katsubushi.ErrRefused, "refused"}, {katsubushi.ErrUnready, "unready"},
+	{katsubushi.ErrCount, "count"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline"},
+	{errCause, "the caller's cause"},
+}
+
+// outcome says which errors err is. A call that returns one returns nothing else.
+func outcome(t *testing.T, err error, empty bool) string {
+	if !empty {
+		t.Errorf("an id, and %v", err)
+	}
+	said, late := "error", errors.Is(err, context.DeadlineExceeded)
+	for _, o := range outcomes {
+		// Whether a call waited already when its time was over is chance.
+		if errors.Is(err, o.err) && !(late && o.err == katsubushi.ErrUnready) {
+			said += ", " + o.name
+		}
+	}
+	return said
+}
+
+// until returns the ctx of a call: "over", or "soon", or of the test if there is no word.
+func until(t *testing.T, when []string) context.Context {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	switch t.Cleanup(func() { cancel(nil) }); strings.Join(when, "") {
+	case "over":
+		cancel(errCause)
+	case "soon":
+		soon, end := context.WithTimeout(ctx, 50*time.Millisecond)
+		t.Cleanup(end)
+		return soon
+	}
+	return ctx
+}
+
+// calls are what a script asks for. An id that comes twice is an error; values of sequences are shown.
+func calls(t *testing.T, sources map[string]any) script.Calls {
+	seen, ended := map[any]bool{}, make(chan string, 1)
+	fresh := func(v any) {
+		if seen[v] {
+			t.Errorf("%v came twice", v)
+		}
+		seen[v] = true
+	}
+	several := func(s katsubushi.Source, n int, when ...string) string {
+		list, err := s.IDs(until(t, when), n)
+		if err != nil {
+			return outcome(t, err, list == nil)
+		}
+		if list[0] < 1<<40 {
+			return fmt.Sprint(list)
+		}
+		for _, v := range list {
+			fresh(v)
+		}
+		return fmt.Sprintf("%d, which rise: %v", len(list), slices.IsSorted(list))
+	}
+	return script.Calls{
+		"sources": sources,
+		"ID": func(s katsubushi.Source, when ...string) string {
+			v, err := s.ID(until(t, when))
+			if err != nil {
+				return outcome(t, err, v == 0)
+			}
+			if v < 1<<40 {
+				return fmt.Sprint(v)
+			}
+			fresh(v)
+			return "an id"
+		},
+		"IDs": several,
+		"begin-IDs": func(s katsubushi.Source, n int) {
+			go func() { ended <- several(s, n) }()
+		},
+		"ended": func() string { return <-ended },
+		"Text": func(s texter, when ...string) string {
+			text, err := s.Text(until(t, when))
+			if err != nil {
+				return outcome(t, err, text == "")
+			}
+			fresh(text)
+			return fmt.Sprint(len(text), " characters")
+		},
+		"Close": func(c io.Closer) error { return c.Close() },
+		// of the library
+		"Err": func(ids *katsubushi.IDs) (err, status string) {
+			return outcome(t, ids.Err(), true), outcome(t, ids.Status().Err, true)
+		},
+		"take": func(names ...string) {
+			var all []katsubushi.Source
+			for _, name := range names {
+				all = append(all, sources[name].(katsubushi.Source))
+			}
+			take(t, all...)
+		},
+		"Name": func(ids *katsubushi.IDs, definition string, when ...string) string {
+			n, err := ids.Name(until(t, when), definition)
+			name := strings.Fields(definition)[0]
+			switch known := sources[name]; {
+			case err != nil:
+				return outcome(t, err, n == nil) + ": " + err.Error()
+			case known != nil && known != any(n):
+				return "another one"
+			}
+			sources[name] = n
+			return n.String()
+		},
+	}
+}
+
+// TestCalls: what callers see, in testdata/calls.script. A program sees of the library what it sees of the client, so
+// it can change from one to the other.
+func TestCalls(t *testing.T) {
+	for kind, open := range alikes {
+		t.Run(kind, func(t *testing.T) {
+			script.RunAs(t, "testdata/calls.script", kind, func(t *testing.T, play func(script.Do)) {
+				c := calls(t, open(t))
+				play(func(words []string) string { return c.Do(t, words) })
+			})
 		})
-	}
-}
-
-// sameErrors: what a caller gets whose ctx is over, or who asks for a wrong number.
-func sameErrors(t *testing.T, a alike) {
-	t.Helper()
-	cause := errors.New("the request was cancelled")
-	over, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	for _, s := range []katsubushi.Source{a, a.few} {
-		v, err := s.ID(over)
-		list, errs := s.IDs(over, 2)
-		for _, err := range []error{err, errs} {
-			if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || v != 0 || list != nil {
-				t.Errorf("a ctx that is over: %d, %d, %v", v, list, err)
-			}
-		}
-		for _, n := range []int{-1, 0, katsubushi.MaxIDs + 1} {
-			if list, err := s.IDs(t.Context(), n); !errors.Is(err, katsubushi.ErrCount) || list != nil {
-				t.Errorf("%d: %v, %v", n, list, err)
-			}
-		}
-	}
-	soon, cancelSoon := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancelSoon()
-	if list, err := a.busy.IDs(soon, katsubushi.MaxIDs); !errors.Is(err, context.DeadlineExceeded) || list != nil {
-		t.Errorf("a deadline: %d ids, %v", len(list), err)
-	}
-}
-
-// sameIDs: what a caller gets.
-func sameIDs(t *testing.T, a alike) {
-	t.Helper()
-	list, err := a.IDs(t.Context(), 500)
-	if err != nil || len(list) != 500 || !slices.IsSorted(list) || len(slices.Compact(list)) != 500 {
-		t.Errorf("%d ids, %v", len(list), err)
-	}
-	if few, err := a.few.IDs(t.Context(), 3); err != nil || !slices.Equal(few, []uint64{1, 2, 3}) {
-		t.Errorf("%d, %v", few, err)
-	}
-	if v, err := a.few.ID(t.Context()); v != 0 || err == nil {
-		t.Errorf("after the end of a sequence: %d, %v", v, err)
-	}
-	if text, err := a.session.Text(t.Context()); err != nil || len(text) != 36 {
-		t.Errorf("%q, %v", text, err)
-	}
-	if v, err := a.session.ID(t.Context()); v != 0 || err == nil {
-		t.Errorf("a text as a number: %d, %v", v, err)
-	}
-}
-
-// sameEnd: Close ends calls that wait, and all later ones.
-func sameEnd(t *testing.T, a alike) {
-	t.Helper()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := a.busy.IDs(context.Background(), katsubushi.MaxIDs)
-		ended <- err
-	}()
-	if err := errors.Join(a.close(), a.close()); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, katsubushi.ErrClosed) {
-		t.Errorf("a call that Close ended: %v", err)
-	}
-	for _, s := range []katsubushi.Source{a, a.few, a.busy} {
-		v, err := s.ID(t.Context())
-		list, errs := s.IDs(t.Context(), 2)
-		if !errors.Is(err, katsubushi.ErrClosed) || !errors.Is(errs, katsubushi.ErrClosed) || v != 0 || list != nil {
-			t.Errorf("after Close: %d, %v, %d, %v", v, err, list, errs)
-		}
-	}
-	if text, err := a.session.Text(t.Context()); !errors.Is(err, katsubushi.ErrClosed) || text != "" {
-		t.Errorf("after Close: %q, %v", text, err)
 	}
 }

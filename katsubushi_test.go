@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3"
-	"github.com/katsubushi/katsubushi/v3/client"
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -30,6 +28,16 @@ func open(t *testing.T, c katsubushi.Config) *katsubushi.IDs {
 	}
 	t.Cleanup(func() { ids.Close() })
 	return ids
+}
+
+// counted is a Config with sequences, and a worker id of its own.
+func counted(t *testing.T, worker uint64) katsubushi.Config {
+	t.Helper()
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return katsubushi.Config{Store: static.Dir(t.TempDir(), worker), Counters: counters}
 }
 
 // take takes ids in many goroutines, and fails if one comes twice, or if those of one goroutine do not rise: that is
@@ -104,40 +112,6 @@ func unserved(t *testing.T, c katsubushi.Config, cause error) (err error) {
 	return err
 }
 
-// What a caller sees while there is no store, and at the end.
-func TestWaits(t *testing.T) {
-	cause := errors.New("the request was cancelled")
-	err := unserved(t, katsubushi.Config{}, cause)
-	for _, want := range []error{katsubushi.ErrUnready, context.DeadlineExceeded, cause} {
-		if !errors.Is(err, want) {
-			t.Errorf("%v is not %v", err, want)
-		}
-	}
-	if err == nil || !strings.Contains(err.Error(), "no worker id yet") {
-		t.Errorf("it does not say for what: %v", err)
-	}
-	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 972)})
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := ids.IDs(over, 2); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if v, err := ids.ID(over); !errors.Is(err, context.Canceled) || v != 0 {
-		t.Errorf("a ctx that is over: %d, %v", v, err)
-	}
-	for _, n := range []int{-1, 0, katsubushi.MaxIDs + 1} {
-		if list, err := ids.IDs(t.Context(), n); !errors.Is(err, katsubushi.ErrCount) || list != nil {
-			t.Errorf("%d: %v, %v", n, list, err)
-		}
-	}
-	if err := errors.Join(ids.Close(), ids.Close()); err != nil {
-		t.Error(err)
-	}
-	if v, err := ids.ID(t.Context()); !errors.Is(err, client.ErrClosed) || v != 0 {
-		t.Errorf("after Close: %d, %v", v, err)
-	}
-}
-
 // A program that is faster than its layout waits for the next tick, and nobody is refused.
 func TestFasterThanTheLayout(t *testing.T) {
 	slow := generator.Katsubushi()
@@ -153,122 +127,24 @@ func TestFasterThanTheLayout(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 974), Counters: counters})
-	name := func(definition string) *katsubushi.Name {
-		t.Helper()
-		n, err := ids.Name(t.Context(), definition)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	for definition, length := range map[string]int{"a uuid7": 36, "b uuid4": 36, "c ulid": 26, "d objectid": 24} {
-		n := name(definition)
-		one, err := n.Text(t.Context())
-		another, _ := n.Text(t.Context())
-		if err != nil || len(one) != length || one == another {
-			t.Errorf("%s: %q, %q, %v", definition, one, another, err)
-		}
-		if v, err := n.ID(t.Context()); !errors.Is(err, katsubushi.ErrRefused) || v != 0 {
-			t.Errorf("%s: %d, %v", definition, v, err)
-		}
-		if n != name(definition) {
-			t.Errorf("%s: another one", definition)
-		}
-	}
-	take(t, name("old snowflake layout=instagram"))
-	orders := name("orders sequence start=1000")
-	take(t, orders)
-	if v, err := orders.ID(t.Context()); err != nil || v < 1000 {
-		t.Errorf("%d, %v", v, err)
-	}
-	few := name("few sequence max=3")
-	var last uint64
-	for range 3 {
-		last, _ = few.ID(t.Context())
-	}
-	if v, err := few.ID(t.Context()); !errors.Is(err, katsubushi.ErrRefused) || last != 3 {
-		t.Errorf("after %d: %d, %v", last, v, err)
-	}
-	for definition, want := range map[string]string{
-		"orders sequence start=1":           "already",
-		"tickets sequence order=strict":     "daemons",
-		"x nothing":                         "is not a kind",
-		"sessions snowflake layout=unheard": "unheard",
-	} {
-		if _, err := ids.Name(t.Context(), definition); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", definition, err)
-		}
-	}
-	without := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 975)})
-	if _, err := without.Name(t.Context(), "o sequence"); !errors.Is(err, katsubushi.ErrRefused) {
-		t.Error(err)
-	}
-}
-
 // An Open that fails leaves the store of sequences to the next one.
 func TestOpenAgain(t *testing.T) {
-	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
+	c, cause := counted(t, 979), errors.New("the request was cancelled")
+	err := unserved(t, c, cause)
+	for _, want := range []error{katsubushi.ErrUnready, context.DeadlineExceeded, cause} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is not %v", err, want)
+		}
 	}
-	c := katsubushi.Config{Counters: counters}
-	if err := unserved(t, c, nil); !errors.Is(err, katsubushi.ErrUnready) {
-		t.Fatal(err)
+	if err == nil || !strings.Contains(err.Error(), "no worker id yet") {
+		t.Errorf("it does not say for what: %v", err)
 	}
-	c.Store = static.Dir(t.TempDir(), 979)
 	orders, err := open(t, c).Name(t.Context(), "orders sequence start=1000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v, err := orders.ID(t.Context()); err != nil || v != 1000 {
 		t.Errorf("%d, %v", v, err)
-	}
-}
-
-// After Close nothing is issued of any kind, not even random texts, and no name is declared.
-func TestNamesAfterClose(t *testing.T) {
-	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 978), Counters: counters})
-	var names []*katsubushi.Name
-	for _, definition := range []string{"a uuid4", "b uuid7", "c snowflake layout=instagram", "d sequence"} {
-		n, err := ids.Name(t.Context(), definition)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.Text(t.Context()); err != nil {
-			t.Errorf("%v: %v", n, err)
-		}
-		names = append(names, n)
-	}
-	over, end := context.WithCancel(t.Context())
-	end()
-	for _, definition := range []string{"a uuid4", "e uuid4"} {
-		if _, err := ids.Name(over, definition); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s with a ctx that is over: %v", definition, err)
-		}
-	}
-	ids.Close()
-	if err := ids.Err(); !errors.Is(err, katsubushi.ErrClosed) || !errors.Is(ids.Status().Err, katsubushi.ErrClosed) {
-		t.Errorf("Err after Close: %v", err)
-	}
-	for _, n := range names {
-		if text, err := n.Text(t.Context()); !errors.Is(err, katsubushi.ErrClosed) {
-			t.Errorf("%v after Close: %q, %v", n, text, err)
-		}
-	}
-	for _, definition := range []string{"a uuid4", "e uuid4", "f sequence"} {
-		if _, err := ids.Name(t.Context(), definition); !errors.Is(err, katsubushi.ErrClosed) {
-			t.Errorf("%s after Close: %v", definition, err)
-		}
 	}
 }
 
@@ -287,12 +163,10 @@ func (s slowStore) Define(ctx context.Context, d counter.Definition) (counter.Re
 // TestOthersDoNotWaitForAName: while a store is slow to define a name, all others are there. Two who ask for it get the
 // same.
 func TestOthersDoNotWaitForAName(t *testing.T) {
-	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	slow := slowStore{counters, make(chan struct{}, 1), make(chan struct{})}
-	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 980), Counters: slow})
+	c := counted(t, 980)
+	slow := slowStore{c.Counters, make(chan struct{}, 1), make(chan struct{})}
+	c.Counters = slow
+	ids := open(t, c)
 	known, err := ids.Name(t.Context(), "u uuid7")
 	if err != nil {
 		t.Fatal(err)
@@ -332,12 +206,9 @@ func (fullStore) Reserve(context.Context, string, uint64) (counter.Block, error)
 
 // TestASequenceSaysWhatItWaitsFor, once its store has answered.
 func TestASequenceSaysWhatItWaitsFor(t *testing.T) {
-	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 984), Counters: fullStore{counters}})
-	n, err := ids.Name(t.Context(), "orders sequence")
+	c := counted(t, 984)
+	c.Counters = fullStore{c.Counters}
+	n, err := open(t, c).Name(t.Context(), "orders sequence")
 	for err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err = n.ID(ctx)
@@ -351,7 +222,10 @@ func TestASequenceSaysWhatItWaitsFor(t *testing.T) {
 // Whatever is wrong with a Config is said at once.
 func TestMisuse(t *testing.T) {
 	dir := t.TempDir()
-	open(t, katsubushi.Config{Store: static.Dir(dir, 976)})
+	ids := open(t, katsubushi.Config{Store: static.Dir(dir, 976)})
+	if _, err := ids.Name(t.Context(), "orders sequence"); !errors.Is(err, katsubushi.ErrRefused) {
+		t.Errorf("a sequence without Counters: %v", err)
+	}
 	for want, c := range map[string]katsubushi.Config{
 		"none given":                {},
 		"worker id 976":             {Store: static.Dir(dir, 976)},
@@ -373,30 +247,6 @@ func TestMisuse(t *testing.T) {
 		ids, err := katsubushi.Open(over, katsubushi.Config{Store: static.Dir(dir, 970)})
 		if !errors.Is(err, context.Canceled) || ids != nil {
 			t.Fatalf("a ctx that is over: %v", err)
-		}
-	}
-}
-
-// TestCopy: a copy of the struct is the same IDs. It knows the same names, and either of them closes both.
-func TestCopy(t *testing.T) {
-	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 982), Counters: counters})
-	same := copied.Of(ids)
-	take(t, ids, same)
-	a, _ := ids.Name(t.Context(), "orders sequence")
-	b, err := same.Name(t.Context(), "orders sequence")
-	if a == nil || a != b || err != nil {
-		t.Errorf("%v and %v, %v", a, b, err)
-	}
-	if err := errors.Join(same.Close(), ids.Close(), same.Close()); err != nil {
-		t.Error(err)
-	}
-	for _, s := range []katsubushi.Source{ids, same, a} {
-		if v, err := s.ID(t.Context()); !errors.Is(err, katsubushi.ErrClosed) || v != 0 {
-			t.Errorf("after Close: %d, %v", v, err)
 		}
 	}
 }
