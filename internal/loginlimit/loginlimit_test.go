@@ -7,224 +7,114 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/script"
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 // A fixture accepts ann with "right", and counts comparisons.
 type fixture struct {
 	*Limiter
-	t        *testing.T
 	compared int
 	log      bytes.Buffer
 }
 
-func within(t *testing.T, test func(f *fixture)) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{t: t}
-		f.Limiter = New(slog.New(slog.NewTextHandler(&f.log, nil)))
-		test(f)
-	})
-}
-
-func (f *fixture) Allow(from netip.Addr, user, password []byte) bool {
+// login says whether a user of a peer is let in.
+func (f *fixture) login(from netip.Addr, user, password string) bool {
 	if f.Refuses(from) {
 		f.Failed(from, true)
 		return false
 	}
 	f.compared++
-	if string(user) == "ann" && string(password) == "right" {
+	if user == "ann" && password == "right" {
 		return true
 	}
-	f.Charge(from, user, password)
+	f.Charge(from, []byte(user), []byte(password))
 	f.Failed(from, false)
 	return false
 }
 
-func (f *fixture) guess(from, password string, n int) {
-	f.t.Helper()
-	for i := range n {
-		if f.Allow(address(from), []byte("ann"), fmt.Appendf(nil, password, i)) {
-			f.t.Fatalf("%s was let in with %s", from, password)
-		}
-	}
+// logged is what was logged since the last time.
+func (f *fixture) logged() string {
+	f.mu.Lock() // lines are written under it
+	defer f.mu.Unlock()
+	defer f.log.Reset()
+	return script.Logged(f.log.String())
 }
 
-func (f *fixture) enters(from string, want bool) {
-	f.t.Helper()
-	if got := f.Allow(address(from), []byte("ann"), []byte("right")); got != want {
-		f.t.Errorf("%q with the right password: %v", from, got)
-	}
-}
-
-func address(s string) netip.Addr {
-	a, _ := netip.ParseAddr(s) // "" = a unix socket
+// address of a peer; "unix" is a client of a unix socket.
+func address(peer string) netip.Addr {
+	a, _ := netip.ParseAddr(peer)
 	return a
 }
 
-// However fast a peer guesses, only a limited number of guesses is compared, and beyond that a
-// right guess looks like a wrong one.
-func TestGuessesAreBoundedPerPeer(t *testing.T) {
-	within(t, func(f *fixture) {
-		f.guess("10.0.0.1", "wrong%d", 100_000)
-		if f.compared != Burst {
-			t.Errorf("%d guesses were compared, of a burst of %d", f.compared, Burst)
-		}
-		f.enters("10.0.0.1", false)
-		f.enters("10.0.0.2", true)
-		for range 100 {
-			time.Sleep(Pause - 1)
-			f.enters("10.0.0.1", false)
-			time.Sleep(1 * time.Nanosecond)
-			f.compared = 0
-			f.guess("10.0.0.1", "again%d"+time.Now().String(), 1000)
-			if f.compared != 1 {
-				t.Fatalf("%d guesses were compared after a pause", f.compared)
-			}
-		}
-		time.Sleep(Pause)
-		f.enters("10.0.0.1", true)
-		f.enters("10.0.0.1", true) // a right password costs nothing
-		time.Sleep(time.Hour)
-		f.compared = 0
-		f.guess("10.0.0.1", "much later%d", 1000)
-		if f.compared != Burst {
-			t.Errorf("%d guesses were compared after an hour, of a burst of %d", f.compared, Burst)
-		}
-	})
-}
-
-// Programs that have not learned of a new password try the old one forever. Their neighbours can
-// still log in.
-func TestAWrongPasswordThatIsRepeatedIsOneGuess(t *testing.T) {
-	within(t, func(f *fixture) {
-		for range 1000 {
-			for _, old := range []string{"old%d", "older%d", "oldest%d"} {
-				f.guess("10.0.0.1", old, 1)
-			}
-		}
-		f.enters("10.0.0.1", true)
-		if f.compared != 3001 {
-			t.Errorf("%d compared", f.compared)
-		}
-		if f.Allow(address("10.0.0.1"), []byte("bob"), []byte("old0")) {
-			t.Error("bob was let in")
-		}
-		f.compared = 0
-		f.guess("10.0.0.1", "new%d", 1000)
-		if f.compared != Burst-4 {
-			t.Errorf("%d guesses were compared after four, of a burst of %d", f.compared, Burst)
-		}
-	})
-}
-
-// Behind a NAT, programs of many users go on with passwords that were changed, and one of their neighbours
-// guesses. Those who know their password get in nevertheless, until the guesses have used up the allowance.
-func TestNeighboursWithOldPasswords(t *testing.T) {
-	within(t, func(f *fixture) {
-		const neighbours = maxUsers - 1
-		stale := func() {
-			for i := range neighbours {
-				if f.Allow(address("10.0.0.1"), fmt.Append(nil, "user", i), []byte("old")) {
-					t.Fatal("a wrong password is right")
+// TestLogins: who is let in, and how many guesses are compared, in testdata/logins.txt.
+func TestLogins(t *testing.T) {
+	steps.Run(t, "testdata/logins.txt", func(*testing.T) steps.Calls {
+		f := new(fixture)
+		f.Limiter = New(slog.New(slog.NewTextHandler(&f.log, nil)))
+		// several has logins fail, and says how many were compared.
+		several := func(n int, from func(i int) netip.Addr, user, password func(i int) string) string {
+			before := f.compared
+			for i := range n {
+				if f.login(from(i), user(i), password(i)) {
+					return "let in"
 				}
 			}
+			return fmt.Sprintf("%d of %d compared", f.compared-before, n)
 		}
-		for range maxUsers { // each once, as slowly as is free
-			time.Sleep(Burst * Pause)
-			stale()
+		same := func(text string) func(int) string { return func(int) string { return text } }
+		numbered := func(text string) func(int) string { return func(i int) string { return fmt.Sprint(text, i) } }
+		at := func(peer string) func(int) netip.Addr { return func(int) netip.Addr { return address(peer) } }
+		guesses := func(peer string, n int, text string) string {
+			return several(n, at(peer), same("ann"), numbered(text))
 		}
-		for range 1000 {
-			f.enters("10.0.0.1", true)
-			stale()
+		return steps.Calls{
+			"":      f.logged,
+			"sleep": time.Sleep,
+			"enters": func(peer string) string {
+				if f.login(address(peer), "ann", "right") {
+					return "let in"
+				}
+				return "refused"
+			},
+			"guesses": guesses, // text0, text1 and so on
+			"guesses-and-pauses": func(peer string, times, n int) string {
+				said := map[string]int{}
+				for i := range times {
+					time.Sleep(Pause - 1)
+					early := f.login(address(peer), "ann", "right")
+					time.Sleep(1 * time.Nanosecond)
+					said[fmt.Sprintf("%v early, then %s", early, guesses(peer, n, fmt.Sprint("pause", i, "/")))]++
+				}
+				return fmt.Sprint(said)
+			},
+			"repeats": func(peer string, n int, user, passwords string) string { // passwords between /, in turn
+				all := strings.Split(passwords, "/")
+				return several(n, at(peer), same(user), func(i int) string { return all[i%len(all)] })
+			},
+			"neighbours": func(peer string, n int, name, password string) string { // name0, name1 and so on
+				return several(n, at(peer), numbered(name), same(password))
+			},
+			"neighbours-slowly": func(peer string, n, times int) string {
+				for range times {
+					time.Sleep(Burst*Pause + time.Second)
+					several(n, at(peer), numbered("user"), same("old"))
+				}
+				return fmt.Sprint(len(f.peers[address(peer)].users), " users remembered")
+			},
+			"peers": func(n, each int) string {
+				return several(n*each, func(i int) netip.Addr {
+					return netip.AddrFrom4([4]byte{10, 0, byte(i / each >> 8), byte(i / each)})
+				}, same("ann"), func(i int) string { return fmt.Sprint("wrong", i%each) })
+			},
+			"remembered": func() (peers, users int) {
+				for _, p := range f.peers {
+					users = max(users, len(p.users))
+				}
+				return len(f.peers), users
+			},
 		}
-		for i := range Burst - 1 {
-			f.enters("10.0.0.1", true)
-			f.Allow(address("10.0.0.1"), []byte("ann"), fmt.Append(nil, "guess", i))
-			stale()
-		}
-		f.enters("10.0.0.1", true)
-		if n := len(f.peers[address("10.0.0.1")].users); n != maxUsers {
-			t.Errorf("%d users are remembered, want %d", n, maxUsers)
-		}
-		for i := range 1000 {
-			f.Allow(address("10.0.0.1"), fmt.Append(nil, "other", i), []byte("old"))
-		}
-		if n := len(f.peers[address("10.0.0.1")].users); n != maxUsers {
-			t.Errorf("%d users are remembered, want %d", n, maxUsers)
-		}
-		f.enters("10.0.0.1", false)
-	})
-}
-
-func TestPeersAreNetworks(t *testing.T) {
-	for _, c := range []struct {
-		guesser, other string
-		same           bool
-	}{
-		{"10.0.0.1", "::ffff:10.0.0.1", true},
-		{"2001:db8:0:1::1", "2001:db8:0:2::1", false},
-	} {
-		within(t, func(f *fixture) {
-			f.guess(c.guesser, "wrong%d", Burst)
-			f.enters(c.guesser, false)
-			f.enters(c.other, !c.same)
-		})
-	}
-}
-
-// Peers beyond the number that can be remembered share one allowance, as long as the others have
-// failures to remember.
-func TestTooManyPeers(t *testing.T) {
-	within(t, func(f *fixture) {
-		for i := range MaxPeers + 1000 {
-			f.guess(fmt.Sprintf("10.0.%d.%d", i/256, i%256), "wrong%d", 2*Burst)
-		}
-		if want := (MaxPeers + 1) * Burst; f.compared != want || len(f.peers) != MaxPeers {
-			t.Errorf("%d guesses were compared, want %d; %d peers", f.compared, want, len(f.peers))
-		}
-		f.enters("192.0.2.1", false)
-		time.Sleep(Burst * Pause)
-		f.enters("192.0.2.1", true)
-		f.compared = 0
-		f.guess("192.0.2.1", "wrong%d", 2*Burst)
-		f.guess("192.0.2.2", "wrong%d", 2*Burst)
-		if f.compared != 2*Burst || len(f.peers) != 2 {
-			t.Errorf("%d guesses of two peers were compared; %d peers", f.compared, len(f.peers))
-		}
-	})
-}
-
-func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
-	within(t, func(f *fixture) {
-		logged := func(want string) {
-			t.Helper()
-			synctest.Wait()
-			f.mu.Lock() // lines are written under it
-			defer f.mu.Unlock()
-			if got := f.log.String(); want == "" && got != "" || !strings.Contains(got, want) || strings.Count(got, "\n") > 1 {
-				t.Errorf("logged %q, want %q", got, want)
-			}
-			f.log.Reset()
-		}
-		f.enters("10.0.0.1", true)
-		logged("")
-		f.guess("10.0.0.1", "wrong%d", 1)
-		logged(`level=WARN msg="logins failed" count=1 not_compared=0 peer=10.0.0.1 of_peer=1`)
-		f.guess("2001:db8::7", "wrong%d", 17)
-		f.guess("10.0.0.1", "wrong%d", 2)
-		time.Sleep(telling - 1)
-		logged("")
-		time.Sleep(1 * time.Nanosecond)
-		logged("count=19 not_compared=7 peer=2001:db8::/64 of_peer=17\n")
-		time.Sleep(telling / 2)
-		f.guess("", "wrong%d", 1)
-		logged("")
-		time.Sleep(telling / 2)
-		logged("count=1 not_compared=0 peer=\"unix socket\" of_peer=1\n")
-		time.Sleep(time.Hour)
-		logged("")
-		f.guess("10.0.0.1", "wrong%d", 1)
-		logged("count=1 not_compared=0 peer=10.0.0.1 of_peer=1\n")
 	})
 }
