@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,106 +15,84 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
-// tree returns all paths below dir.
-func tree(t *testing.T, dir string) (paths []string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if path != dir {
-			paths = append(paths, strings.TrimPrefix(path, dir+"/"))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
-func TestWriteWritesAllOrNone(t *testing.T) {
-	files := []File{{"a/x.conf", "a"}, {"b/x.conf", "b"}, {"c.d/y.conf", "c"}}
-	dir := filepath.Join(t.TempDir(), "new", "dir")
-	if err := Write(dir, files); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if text, err := os.ReadFile(filepath.Join(dir, f.Path)); err != nil || string(text) != f.Text {
-			t.Errorf("%s: %q, %v", f.Path, text, err)
-		}
-	}
-	if err := Write(dir, files); err == nil || strings.Count(err.Error(), "is there already") != len(files) {
-		t.Errorf("every file that exists is named: %v", err)
-	}
-
-	// The last one exists, a link that leads nowhere: none is written.
-	dir = t.TempDir()
-	if err := errors.Join(os.Mkdir(dir+"/c.d", 0o755), os.Symlink("nowhere", dir+"/c.d/y.conf")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(dir, files); err == nil {
-		t.Error("a link was written through")
-	}
-	if got := tree(t, dir); !slices.Equal(got, []string{"c.d", "c.d/y.conf"}) {
-		t.Errorf("left behind: %q", got)
-	}
-
-	// The last one cannot be written, since its directory is a file: those before it go, and their directories.
-	dir = t.TempDir()
-	if err := os.WriteFile(dir+"/c.d", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(dir, files); err == nil {
-		t.Error("a file was written below a file")
-	}
-	if got := tree(t, dir); !slices.Equal(got, []string{"c.d"}) {
-		t.Errorf("left behind: %q", got)
-	}
-}
-
-// TestNothingIsOverwrittenInARace: a file that came after the check stays, and the others go.
-func TestNothingIsOverwrittenInARace(t *testing.T) {
-	dir := t.TempDir()
-	if err := Write(dir, []File{{"a", "a"}, {"b", "b"}, {"a", "again"}}); err == nil {
-		t.Error("a file was overwritten")
-	}
-	if got := tree(t, dir); len(got) > 0 {
-		t.Errorf("left behind: %q", got)
-	}
-}
-
-func TestAskAsksAgainAndEnds(t *testing.T) {
-	var got []string
-	questions := []Question{
-		{Name: "one", Text: "First.", Default: func() string { return "1" }, Set: func(a string) error {
-			if a == "bad" {
-				return errors.New("for a reason")
+// TestFiles: what is written and what is left behind, in testdata/files.txt. Each file's text is its path.
+func TestFiles(t *testing.T) {
+	steps.Run(t, "testdata/files.txt", func(t *testing.T) steps.Calls {
+		dir := t.TempDir()
+		plainly := func(err error) error {
+			if err != nil {
+				err = errors.New(strings.ReplaceAll(err.Error(), dir+"/", ""))
 			}
-			got = append(got, a)
-			return nil
-		}},
-		{Name: "two", Text: "Second.", Answer: "given", Default: func() string { return "" }, Set: func(a string) error {
-			got = append(got, a)
-			return nil
-		}},
-	}
-	var out bytes.Buffer
-	if err := Ask(t.Context(), strings.NewReader("bad\n\n"), &out, questions); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, []string{"1", "given"}) || strings.Contains(out.String(), "Second.") ||
-		!strings.Contains(out.String(), "one [1]:   not possible: for a reason\none [1]: ") {
-		t.Errorf("%q\n%s", got, out.String())
-	}
-	if err := Ask(t.Context(), strings.NewReader("bad\n"), &out, questions); !errors.Is(err, ErrEnded) {
-		t.Errorf("after the end: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r, w, _ := os.Pipe()
-	defer r.Close()
-	defer w.Close()
-	if err := Ask(ctx, r, &out, questions); !errors.Is(err, ErrEnded) {
-		t.Errorf("after ^C: %v", err)
-	}
+			return err
+		}
+		return steps.Calls{
+			"write": func(paths ...string) error {
+				var files []File
+				for _, path := range paths {
+					files = append(files, File{path, path})
+				}
+				return plainly(Write(filepath.Join(dir, "new"), files))
+			},
+			"put-link": func(path string) error {
+				return errors.Join(os.MkdirAll(filepath.Dir(dir+"/"+path), 0o755), os.Symlink("nowhere", dir+"/"+path))
+			},
+			"put-file": func(path string) error {
+				return errors.Join(os.MkdirAll(filepath.Dir(dir+"/"+path), 0o755), os.WriteFile(dir+"/"+path, nil, 0o600))
+			},
+			"tree": func() (paths string, err error) {
+				err = filepath.WalkDir(dir, func(path string, at os.DirEntry, err error) error {
+					if path != dir {
+						paths += strings.TrimPrefix(path, dir+"/")
+						if text, err := os.ReadFile(path); err == nil {
+							paths += fmt.Sprintf(": %q", text)
+						}
+						paths += "\n"
+					}
+					return err
+				})
+				return paths, err
+			},
+		}
+	})
+}
+
+// TestAsk: what is asked, and what is set, when lines are typed, in testdata/questions.txt.
+func TestAsk(t *testing.T) {
+	steps.Run(t, "testdata/questions.txt", func(t *testing.T) steps.Calls {
+		var out bytes.Buffer
+		of := func(ctx context.Context, in io.Reader, given string) (string, error) {
+			out.Reset()
+			var got []string
+			var questions []Question
+			for i, name := range []string{"one", "two"} {
+				questions = append(questions, Question{
+					Name: name, Text: "The question.", Default: func() string { return "nothing" },
+					Answer: []string{"", given}[i],
+					Set: func(answer string) error {
+						if strings.HasPrefix(answer, "bad") {
+							return errors.New("for a reason")
+						}
+						got = append(got, name+"="+answer)
+						return nil
+					},
+				})
+			}
+			err := Ask(ctx, in, &out, questions)
+			return fmt.Sprintf("%s\nset: %q", out.String(), got), err
+		}
+		return steps.Calls{
+			"ask": func(given, typed string) (string, error) { // lines end with /
+				return of(t.Context(), strings.NewReader(strings.ReplaceAll(typed, "/", "\n")), given)
+			},
+			"interrupt": func() (string, error) {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				r, w := io.Pipe()
+				defer w.Close()
+				return of(ctx, r, "")
+			},
+		}
+	})
 }
 
 // TestAnswers: those that cannot be leave the plan as it was.
