@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
@@ -38,20 +39,8 @@ func bench(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errOut.String(), err
 }
 
-// need skips a test on a machine without a program, unless that is forbidden.
-func need(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err == nil {
-		return
-	}
-	if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
-		t.Fatalf("%s is not installed, and KATSUBUSHI_REQUIRE=1", program)
-	}
-	t.Skipf("%s is not installed", program)
-}
-
 func TestComparisonOfMemcached(t *testing.T) {
-	need(t, "memcached")
+	childprocess.Need(t, "memcached")
 	out := filepath.Join(t.TempDir(), "RESULTS.md")
 	_, stderr, err := bench(t, "-quick", "-servers", "memcached", "-out", out)
 	if err != nil {
@@ -82,57 +71,48 @@ func TestComparisonOfMemcached(t *testing.T) {
 	}
 }
 
-func TestComparisonOfTheDaemon(t *testing.T) {
-	need(t, "memcached")
-	stdout, stderr,
-		err := bench(t, "-quick", "-verify", "-bin", daemonrun.Program(t), "-servers", "memcached,net", "-modes",
-		"c1,c64,pipelined,multiget,beside-four,many-names,beside-metrics,"+
-			"http,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
-			"uuid7,ulid,objectid,incr,incr-pipelined,resp,idle")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
-	for _, want := range []string{"| 64 connections, against memcached | ", "| katsubushi net | ",
-		" ids of katsubushi were all different; a planted duplicate was found."} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in the report", want)
-		}
-	}
-	if strings.Contains(stdout, "was not measured") || t.Failed() {
-		t.Errorf("the report:\n%s", stdout)
-	}
-}
-
-func TestComparisonWithRedis(t *testing.T) {
-	need(t, "redis-server")
-	stdout, stderr,
-		err := bench(t, "-quick", "-servers", "redis", "-modes",
-		"c64,multiget,binary,unix,plain,tls,names,sequence,uuid7,incr,incr-pipelined,resp,idle")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
-	// it has no multi-get, no binary protocol, no kinds of id, and is left out with the goroutine
-	// client
-	if n := strings.Count(stdout, ": redis | "); n != 5 {
-		t.Errorf("%d rows of redis, want 5:\n%s", n, stdout)
-	}
-}
-
-// The values that a leader issues and those that come through a follower are all different, each in its fleet.
-func TestComparisonOfAFleet(t *testing.T) {
-	need(t, "etcd")
-	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
-		t.Skip("KATSUBUSHI_SOAK=1 runs it: a leader that etcd does not answer for seconds, on a busy machine, ends the run")
-	}
-	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "net", "-modes", "leader,follower")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
-	for _, want := range []string{"| strict order through a follower, 64 connections, p50 against the leader's | ",
-		" ids of katsubushi net fleet 2 tickets were all different"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in the report:\n%s", want, stdout)
-		}
+// TestComparisons: what is in the reports.
+func TestComparisons(t *testing.T) {
+	addr := answering(t, func(_ string, n int) string { return id(n) })
+	for name, c := range map[string]struct {
+		need, args string
+		want       map[string]int // how often; 1 = at least once
+	}{
+		"daemon": {"memcached", "-verify -bin " + daemonrun.Program(t) + " -servers memcached,net -modes " +
+			"c1,c64,pipelined,multiget,beside-four,many-names,beside-metrics,http,binary,meta,unix,plain,tls,names," +
+			"names-multiget,sequence,sequence100,uuid4,uuid7,ulid,objectid,incr,incr-pipelined,resp,idle", map[string]int{
+			"| 64 connections, against memcached | ": 1, "| katsubushi net | ": 1,
+			" ids of katsubushi were all different; a planted duplicate was found.": 1, "was not measured": 0,
+		}},
+		// It has no multi-get, no binary protocol, no kinds of id, and is left out with the goroutine client.
+		"redis": {"redis-server", "-servers redis -modes " +
+			"c64,multiget,binary,unix,plain,tls,names,sequence,uuid7,incr,incr-pipelined,resp,idle",
+			map[string]int{": redis | ": 5}},
+		"server that already runs": {"", "-verify -against " + addr + " -against-pid " + fmt.Sprint(os.Getpid()) +
+			" -modes c1,c16,pipelined -servers=",
+			map[string]int{"get, 16 connections: " + addr: 1, "ids of " + addr + " were all different": 1}},
+		// The values that a leader issues and those that come through a follower are all different, each in its fleet.
+		"fleet": {"etcd", "-verify -servers net -modes leader,follower", map[string]int{
+			"| strict order through a follower, 64 connections, p50 against the leader's | ": 1,
+			" ids of katsubushi net fleet 2 tickets were all different":                      1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "fleet" && os.Getenv("KATSUBUSHI_SOAK") != "1" {
+				t.Skip("KATSUBUSHI_SOAK=1 runs it: a leader that etcd does not answer for seconds, on a busy machine, ends the run")
+			}
+			if c.need != "" {
+				childprocess.Need(t, c.need)
+			}
+			stdout, stderr, err := bench(t, append([]string{"-quick"}, strings.Fields(c.args)...)...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, stderr)
+			}
+			for text, times := range c.want {
+				if n := strings.Count(stdout, text); (n > 0) != (times > 0) || times > 1 && n != times {
+					t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, stdout)
+				}
+			}
+		})
 	}
 }
 
@@ -181,21 +161,6 @@ func answering(t *testing.T, answer func(line string, n int) string) (addr strin
 
 func id(n int) string {
 	return fmt.Sprintf("VALUE id 0 19\r\n%d\r\nEND\r\n", 1_000_000_000_000_000_000+n)
-}
-
-func TestAServerThatAlreadyRuns(t *testing.T) {
-	addr := answering(t, func(_ string, n int) string { return id(n) })
-	stdout, stderr,
-		err := bench(t, "-quick", "-verify", "-servers", "", "-against", addr, "-against-pid", fmt.Sprint(os.Getpid()),
-		"-modes", "c1,c16,pipelined")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
-	for _, want := range []string{"get, 16 connections: " + addr, "ids of " + addr + " were all different"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in\n%s", want, stdout)
-		}
-	}
 }
 
 func TestLoadOnOneServer(t *testing.T) {
