@@ -2,132 +2,64 @@ package clients
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"slices"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
 const port = 11212
 
-var listener = []netip.AddrPort{netip.MustParseAddrPort("[::]:11212")}
-
-// from makes a connection, whose cookie and port are its number.
-func from(address string, number int, in, out uint64) socket {
-	return socket{
-		cookie: uint64(number), local: netip.MustParseAddrPort("10.0.0.1:11212"),
-		remote: netip.AddrPortFrom(netip.MustParseAddr(address), uint16(number)), counts: counts{in, out}}
-}
-
-// watching returns a Watch of the connections that the function returns.
-func watching(now func() ([]socket, error)) *Watch {
-	return &Watch{read: func(_ []netip.AddrPort, each func(socket) bool) error {
-		list, err := now()
-		for _, s := range list {
-			if !each(s) {
-				break
+// TestLooks: testdata/looks.txt has which connections there are, and what a look finds.
+func TestLooks(t *testing.T) {
+	steps.Run(t, "testdata/looks.txt", func(*testing.T) steps.Calls {
+		var list []socket
+		var fault error
+		w := &Watch{read: func(_ []netip.AddrPort, each func(socket) bool) error {
+			for _, s := range list {
+				if !each(s) {
+					break
+				}
 			}
+			return fault
+		}}
+		// its cookie and port are its number
+		connect := func(address string, number int, in, out uint64) {
+			list = slices.DeleteFunc(list, func(s socket) bool { return s.cookie == uint64(number) })
+			list = append(list, socket{
+				cookie: uint64(number), local: netip.MustParseAddrPort("10.0.0.1:11212"),
+				remote: netip.AddrPortFrom(netip.MustParseAddr(address), uint16(number)), counts: counts{in, out}})
 		}
-		return err
-	}}
-}
-
-// brief writes a top in a line for each client.
-func brief(t Top) (lines []string) {
-	for _, c := range t.Clients {
-		lines = append(lines, fmt.Sprintf("%s %d %.0f %.0f", c.Address, c.Connections, c.In, c.Out))
-	}
-	return lines
-}
-
-// TestClientsAreAddedUp by what counts as a peer, and put in order: by connections, then by bytes.
-func TestClientsAreAddedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		list := []socket{
-			from("10.0.0.9", 1, 5, 5), from("10.0.0.7", 2, 5, 7), from("10.0.0.8", 3, 5, 6),
-			from("2001:db8:0:1::1", 4, 0, 0), from("2001:db8:0:1:ffff::2", 5, 0, 0), from("2001:db8:0:2::1", 6, 0, 0),
-			from("10.0.0.9", 7, 100, 300), from("10.0.0.9", 8, 0, 0),
-		}
-		w := watching(func() ([]socket, error) { return list, nil })
-		want := []string{"10.0.0.9 3 -1 -1", "2001:db8:0:1::/64 2 -1 -1", "10.0.0.7 1 -1 -1", "10.0.0.8 1 -1 -1",
-			"2001:db8:0:2::1 1 -1 -1"}
-		first := w.Look(listener)
-		if got := brief(first); !slices.Equal(got, want) || !first.Known || first.Partial || first.More != 0 {
-			t.Errorf("%q, want %q; %+v", got, want, first)
-		}
-		// One has ended, and one has begun.
-		list = []socket{from("10.0.0.9", 1, 25, 45), from("10.0.0.9", 9, 10, 20), from("10.0.0.7", 2, 5, 7)}
-		time.Sleep(Every - 1)
-		if again := w.Look(listener); !reflect.DeepEqual(again, first) {
-			t.Errorf("the kernel is asked again at once: %+v", again)
-		}
-		time.Sleep(Every + 1)
-		want = []string{"10.0.0.9 2 3 6", "10.0.0.7 1 0 0"}
-		if got := brief(w.Look(listener)); !slices.Equal(got, want) {
-			t.Errorf("after 10 s: %q, want %q", got, want)
-		}
-		time.Sleep(memory + 1)
-		if got := brief(w.Look(listener)); got[0] != "10.0.0.9 2 -1 -1" {
-			t.Errorf("after a pause: %q", got)
+		return steps.Calls{
+			"sleep":   time.Sleep,
+			"connect": connect,
+			"crowd": func(n int) {
+				for i := range n {
+					connect(fmt.Sprint("10.0.1.", i), i, uint64(i), 0)
+				}
+			},
+			"repeat": func(n int) { list = slices.Repeat(list, n) },
+			"end":    func() { list = nil },
+			"fail":   func(why string) { fault = map[string]error{"late": errLate, "refused": errRefused}[why] },
+			"look": func(at ...string) string {
+				var listeners []netip.AddrPort
+				for _, a := range append(at, "[::]:11212")[:max(1, len(at))] {
+					listeners = append(listeners, netip.MustParseAddrPort(a))
+				}
+				var said strings.Builder
+				top := w.Look(listeners)
+				for _, c := range top.Clients {
+					fmt.Fprintf(&said, "%s: %d, in %.0f/s, out %.0f/s\n", c.Address, c.Connections, c.In, c.Out)
+				}
+				fmt.Fprintf(&said, "known %v, partial %v, %d more", top.Known, top.Partial, top.More)
+				return said.String()
+			},
 		}
 	})
-}
-
-// TestTenAreShown and the rest counted.
-func TestTenAreShown(t *testing.T) {
-	var list []socket
-	for i := range 25 {
-		list = append(list, from(fmt.Sprintf("10.0.1.%d", i), i, uint64(i), 0))
-	}
-	top := watching(func() ([]socket, error) { return list, nil }).Look(listener)
-	if n := len(top.Clients); n != 10 || top.More != 15 || top.Clients[0].Address != "10.0.1.24" ||
-		top.Clients[9].Address != "10.0.1.15" {
-		t.Errorf("%d are shown: %+v", n, top)
-	}
-}
-
-// TestOthersPorts: connections of another daemon on this host, or to another address of it, do not count.
-func TestOthersPorts(t *testing.T) {
-	list := []socket{from("10.0.0.9", 1, 0, 0)}
-	for at, want := range map[string]int{
-		"[::]:11212": 1, "0.0.0.0:11212": 1, "10.0.0.1:11212": 1, "[::ffff:10.0.0.1]:11212": 1,
-		"10.0.0.2:11212": 0, "[::]:11213": 0,
-	} {
-		top := watching(func() ([]socket, error) { return list, nil }).Look([]netip.AddrPort{netip.MustParseAddrPort(at)})
-		if len(top.Clients) != want || !top.Known {
-			t.Errorf("%s: %+v", at, top)
-		}
-	}
-}
-
-// TestLooksAreBounded, in connections and in time. Where the kernel refuses, nothing is known.
-func TestLooksAreBounded(t *testing.T) {
-	var list []socket
-	var err error
-	look := func() Top { return watching(func() ([]socket, error) { return list, err }).Look(listener) }
-	one := from("10.0.0.9", 1, 0, 0)
-	for range maxSockets {
-		list = append(list, one)
-	}
-	if top := look(); top.Partial || top.Clients[0].Connections != maxSockets {
-		t.Errorf("at the limit: %+v", top)
-	}
-	list = append(list, one)
-	if top := look(); !top.Partial || top.Clients[0].Connections != maxSockets {
-		t.Errorf("one more: %+v", top)
-	}
-	list, err = list[:1], errLate
-	if top := look(); !top.Partial || !top.Known || len(top.Clients) != 1 {
-		t.Errorf("too late: %+v", top)
-	}
-	err = errors.New("refused")
-	if top := look(); top.Known || top.Clients != nil {
-		t.Errorf("refused: %+v", top)
-	}
 }
 
 // message makes a message of the kernel's.
