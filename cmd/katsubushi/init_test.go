@@ -54,7 +54,8 @@ var initAnswersOf = [][]string{
 }
 
 // impossible are the reasons to refuse a combination.
-var impossible = regexp.MustCompile(`several daemons need one place|That is the store of the worker ids`)
+var impossible = regexp.MustCompile(
+	`hosts have worker ids of their own|several daemons need one place|That is the store of the worker ids`)
 
 // TestWhatInitWritesIsAccepted: combinations of answers, in which each answer meets each other one, are refused for a
 // reason, or give -config files that check-config accepts, and that set what was answered and nothing else.

@@ -61,6 +61,8 @@ type Plan struct {
 	HTTPPort  int // Unsaid = the daemon's own default, which is for its host only
 	Cert, Key string
 	Sequences []string
+
+	numbered bool // an answer says which worker id a host has
 }
 
 // Given says which worker id each daemon has, a line each, or that they lease them. A chart numbers its pods itself.
@@ -111,7 +113,7 @@ func (p *Plan) SetHosts(answer string) error {
 	}
 	all, err := hosts(form, strings.TrimSpace(list))
 	if err == nil {
-		p.Form, p.Daemons = form, all
+		p.Form, p.Daemons, p.numbered = form, all, strings.Contains(list, "=")
 	}
 	return err
 }
@@ -180,6 +182,9 @@ func (p *Plan) SetStore(answer string) error {
 		return nil
 	}
 	store, err := p.place(words, passwordOf)
+	if err == nil && p.numbered {
+		err = errors.New("hosts have worker ids of their own, such as h2=2: leave those out, or answer none")
+	}
 	if err == nil {
 		p.Store = store
 	}
