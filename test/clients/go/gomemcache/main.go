@@ -1,7 +1,9 @@
-// Command gomemcache gets ids with github.com/bradfitz/gomemcache.
+// Command gomemcache gets ids with github.com/bradfitz/gomemcache, over TLS if it is told whom to trust.
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log"
 	"os"
@@ -11,6 +13,15 @@ import (
 
 func main() {
 	client := memcache.New(os.Args[1] + ":" + os.Args[2])
+	if len(os.Args) > 3 {
+		pem, err := os.ReadFile(os.Args[3])
+		if err != nil {
+			log.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(pem)
+		client.DialContext = (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext
+	}
 	get := func() {
 		item, err := client.Get("id")
 		if err != nil {
