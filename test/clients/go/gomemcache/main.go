@@ -5,40 +5,29 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/bradfitz/gomemcache/memcache"
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 )
 
 func main() {
 	client := memcache.New(os.Args[1] + ":" + os.Args[2])
 	if len(os.Args) > 3 {
-		pem, err := os.ReadFile(os.Args[3])
-		if err != nil {
-			log.Fatal(err)
-		}
+		pem := must.Of(os.ReadFile(os.Args[3]))
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(pem)
 		client.DialContext = (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext
 	}
 	get := func() {
-		item, err := client.Get("id")
-		if err != nil {
-			log.Fatal(err)
-		}
+		item := must.Of(client.Get("id"))
 		fmt.Printf("gets %s %d\n", item.Value, item.CasID)
 	}
 	for range 5 {
 		get()
 	}
-	items, err := client.GetMulti([]string{"a", "b", "c"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	items := must.Of(client.GetMulti([]string{"a", "b", "c"}))
 	fmt.Printf("multi %s %s %s\n", items["a"].Value, items["b"].Value, items["c"].Value)
-	if err := client.Ping(); err != nil { // sends version, and keeps the answer to itself
-		log.Fatal(err)
-	}
+	must.Do(client.Ping()) // sends version, and keeps the answer to itself
 	get()
 }

@@ -4,38 +4,27 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/couchbase/gomemcached"
 	memcached "github.com/couchbase/gomemcached/client"
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 )
 
 func main() {
-	client, err := memcached.Connect("tcp", os.Args[1]+":"+os.Args[2])
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := must.Of(memcached.Connect("tcp", os.Args[1]+":"+os.Args[2]))
 	defer client.Close()
 	get := func() {
-		answer, err := client.Get(0, "id")
-		if err != nil {
-			log.Fatal(err)
-		}
+		answer := must.Of(client.Get(0, "id"))
 		fmt.Printf("gets %s %d\n", answer.Body, answer.Cas)
 	}
 	for range 5 {
 		get()
 	}
 	answers := make(map[string]*gomemcached.MCResponse)
-	if err := client.GetBulk(0, []string{"a", "b", "c"}, answers, nil); err != nil {
-		log.Fatal(err)
-	}
+	must.Do(client.GetBulk(0, []string{"a", "b", "c"}, answers, nil))
 	fmt.Printf("multi %s %s %s\n", answers["a"].Body, answers["b"].Body, answers["c"].Body)
-	stats, err := client.StatsMap("")
-	if err != nil {
-		log.Fatal(err)
-	}
+	stats := must.Of(client.StatsMap(""))
 	fmt.Println("version", stats["version"])
 	for name, value := range stats {
 		fmt.Println("stat", name, value)

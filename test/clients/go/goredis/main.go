@@ -4,9 +4,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -24,36 +24,29 @@ func main() {
 	}
 	defer client.Close()
 	for range 5 {
-		fmt.Println("get", must(client.Get(ctx, "id").Result()))
+		fmt.Println("get", must.Of(client.Get(ctx, "id").Result()))
 	}
 	if os.Args[3] == "cluster" {
-		fmt.Println(append([]any{"multi"}, must(client.MGet(ctx, "{x}a", "{x}b", "{x}c").Result())...)...)
+		fmt.Println(append([]any{"multi"}, must.Of(client.MGet(ctx, "{x}a", "{x}b", "{x}c").Result())...)...)
 	} else {
-		fmt.Println(append([]any{"multi"}, must(client.MGet(ctx, "a", "b", "c").Result())...)...)
+		fmt.Println(append([]any{"multi"}, must.Of(client.MGet(ctx, "a", "b", "c").Result())...)...)
 	}
 	if os.Args[3] == "auth" {
 		return
 	}
-	fmt.Println("incr", must(client.Incr(ctx, "orders").Result()))
-	fmt.Println("incrby", must(client.IncrBy(ctx, "orders", 10).Result()), 10)
+	fmt.Println("incr", must.Of(client.Incr(ctx, "orders").Result()))
+	fmt.Println("incrby", must.Of(client.IncrBy(ctx, "orders", 10).Result()), 10)
 	var get *redis.StringCmd
 	var incr *redis.IntCmd
-	must(client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	must.Of(client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		get, incr = p.Get(ctx, "orders{x}"), p.Incr(ctx, "orders")
 		return nil
 	}))
 	fmt.Println("get", get.Val())
 	fmt.Println("incr", incr.Val())
-	must(client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	must.Of(client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		get, incr = p.Get(ctx, "{orders}"), p.Incr(ctx, "orders")
 		return nil
 	}))
 	fmt.Println("exec", get.Val(), incr.Val())
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		log.Fatal(err)
-	}
-	return v
 }

@@ -4,31 +4,23 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/grafana/gomemcache/memcache"
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 )
 
 func main() {
 	client := memcache.New(os.Args[1] + ":" + os.Args[2])
 	get := func() {
-		item, err := client.Get("id")
-		if err != nil {
-			log.Fatal(err)
-		}
+		item := must.Of(client.Get("id"))
 		fmt.Printf("get %s\n", item.Value)
 	}
 	for range 5 {
 		get()
 	}
-	items, err := client.GetMulti(context.Background(), []string{"a", "b", "c"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	items := must.Of(client.GetMulti(context.Background(), []string{"a", "b", "c"}))
 	fmt.Printf("multi %s %s %s\n", items["a"].Value, items["b"].Value, items["c"].Value)
-	if err := client.Ping(); err != nil { // sends version, and keeps the answer to itself
-		log.Fatal(err)
-	}
+	must.Do(client.Ping()) // sends version, and keeps the answer to itself
 	get()
 }

@@ -4,38 +4,26 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/grobie/gomemcache/memcache"
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 )
 
 func main() {
-	client, err := memcache.New(os.Args[1] + ":" + os.Args[2])
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := must.Of(memcache.New(os.Args[1] + ":" + os.Args[2]))
 	for range 5 {
-		item, err := client.Get("id")
-		if err != nil {
-			log.Fatal(err)
-		}
+		item := must.Of(client.Get("id"))
 		fmt.Printf("get %s\n", item.Value)
 	}
-	answers, err := client.Stats() // stats, stats slabs and stats items
-	if err != nil {
-		log.Fatal(err)
-	}
+	answers := must.Of(client.Stats()) // stats, stats slabs and stats items
 	for _, stats := range answers {
 		fmt.Println("version", stats.Stats["version"])
 		for name, value := range stats.Stats {
 			fmt.Println("stat", name, value)
 		}
 	}
-	settings, err := client.StatsSettings()
-	if err != nil {
-		log.Fatal(err)
-	}
+	settings := must.Of(client.StatsSettings())
 	for _, values := range settings {
 		fmt.Println("group settings", len(values))
 		fmt.Println("stat maxconns", values["maxconns"])

@@ -8,41 +8,30 @@ import (
 	"os"
 	"strings"
 
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 	katsubushi "github.com/kayac/go-katsubushi/v2/grpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
 func main() {
-	conn, err := grpc.Dial(os.Args[1]+":"+os.Args[2], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		log.Fatal(err)
-	}
+	conn := must.Of(grpc.Dial(os.Args[1]+":"+os.Args[2], grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer conn.Close()
 	ids, ctx := katsubushi.NewGeneratorClient(conn), context.Background()
 	fetch := func() {
-		one, err := ids.Fetch(ctx, &katsubushi.FetchRequest{})
-		if err != nil {
-			log.Fatal(err)
-		}
+		one := must.Of(ids.Fetch(ctx, &katsubushi.FetchRequest{}))
 		fmt.Println("get", one.Id)
 	}
 	for range 5 {
 		fetch()
 	}
-	many, err := ids.FetchMulti(ctx, &katsubushi.FetchMultiRequest{N: 1000})
-	if err != nil {
-		log.Fatal(err)
-	}
+	many := must.Of(ids.FetchMulti(ctx, &katsubushi.FetchMultiRequest{N: 1000}))
 	if len(many.Ids) != 1000 {
 		log.Fatalf("%d ids instead of 1000", len(many.Ids))
 	}
 	fmt.Println("multi", strings.Trim(fmt.Sprint(many.Ids), "[]"))
 	fetch()
-	s, err := katsubushi.NewStatsClient(conn).Get(ctx, &katsubushi.StatsRequest{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := must.Of(katsubushi.NewStatsClient(conn).Get(ctx, &katsubushi.StatsRequest{}))
 	fmt.Println("version", s.Version)
 	for name, value := range map[string]int64{
 		"pid": int64(s.Pid), "uptime": s.Uptime, "time": s.Time, "curr_connections": s.CurrConnections,

@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 	"github.com/memcachier/mc/v3"
 )
 
@@ -27,22 +28,13 @@ func main() {
 	for range 5 {
 		get()
 	}
-	versions, err := client.Version()
-	if err != nil {
-		log.Fatal(err)
-	}
+	versions := must.Of(client.Version())
 	fmt.Println("version", versions[server])
-	stats, err := client.Stats()
-	if err != nil {
-		log.Fatal(err)
-	}
+	stats := must.Of(client.Stats())
 	for name, value := range stats[server] {
 		fmt.Println("stat", name, value)
 	}
-	settings, err := client.StatsWithKey("settings")
-	if err != nil {
-		log.Fatal(err)
-	}
+	settings := must.Of(client.StatsWithKey("settings"))
 	fmt.Println("group settings", len(settings[server]))
 	get()
 }

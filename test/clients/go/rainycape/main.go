@@ -3,32 +3,23 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"os"
 
+	"github.com/katsubushi/katsubushi/v3/test/clients/go/must"
 	"github.com/rainycape/memcache"
 )
 
 func main() {
-	client, err := memcache.New(os.Args[1] + ":" + os.Args[2])
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := must.Of(memcache.New(os.Args[1] + ":" + os.Args[2]))
 	defer client.Close()
 	get := func() {
-		item, err := client.Get("id")
-		if err != nil {
-			log.Fatal(err)
-		}
+		item := must.Of(client.Get("id"))
 		fmt.Printf("get %s\n", item.Value)
 	}
 	for range 5 {
 		get()
 	}
-	items, err := client.GetMulti([]string{"a", "b", "c"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	items := must.Of(client.GetMulti([]string{"a", "b", "c"}))
 	fmt.Printf("multi %s %s %s\n", items["a"].Value, items["b"].Value, items["c"].Value)
 	get()
 }
