@@ -22,8 +22,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
 
-// The daemon's ids, statistics and readiness over gRPC, with its certificate and its users. What is counted of calls and
-// logins, internal/services tests.
+// The daemon's ids, statistics and readiness over gRPC, with its certificate and its users. What is counted of calls
+// and logins, internal/services tests.
 func TestGRPC(t *testing.T) {
 	cert, key, pool := selfsigned.Files(t)
 	d, _ := run(t, func(c *Config) {
