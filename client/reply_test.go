@@ -8,19 +8,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/script"
 )
 
 //go:embed testdata/wrong.txt
 var wrong string
 
+// written is what stands for bytes in testdata: <7> is the value 7 with its length.
+func written(text string) string {
+	text = regexp.MustCompile(`<([^>]*)>`).ReplaceAllStringFunc(text, func(m string) string {
+		return value(strings.Trim(m, "<>"))
+	})
+	return strings.NewReplacer(`\r`, "\r", `\n`, "\n", "LONG", strings.Repeat("x", 70<<10)).Replace(text)
+}
+
 // wrongAnswers are those of testdata/wrong.txt.
 var wrongAnswers = func() (list []struct{ name, get, ids string }) {
-	whole := strings.NewReplacer(`\r`, "\r", `\n`, "\n", "LONG", strings.Repeat("x", 70<<10), " | -", " | ")
-	for line := range strings.SplitSeq(wrong, "\n") {
-		line = regexp.MustCompile(`<([^>]*)>`).ReplaceAllStringFunc(line, func(m string) string {
-			return value(strings.Trim(m, "<>"))
-		})
-		if w := strings.Split(whole.Replace(line), " | "); len(w) == 3 && line[0] != '#' {
+	for line := range strings.SplitSeq(strings.ReplaceAll(wrong, " | -", " | "), "\n") {
+		if w := strings.Split(written(line), " | "); len(w) == 3 && line[0] != '#' {
 			list = append(list, struct{ name, get, ids string }{w[0], w[1], w[2]})
 		}
 	}
@@ -49,93 +55,41 @@ func TestReplyRefusesWrongAnswers(t *testing.T) {
 	}
 }
 
-func TestReplyReadsAnswers(t *testing.T) {
-	for _, w := range []struct {
-		mode mode
-		in   string
-		ids  string
-	}{
-		{byGet, value("7") + value("8") + value("9") + "END\r\n", "[7 8 9]"},
-		{byGet, value("7") + value("9") + value("10") + "END\r\n", "[7 9 10]"},
-		{byGet, value("9") + value("7") + value("8") + "END\r\n", "[9 7 8]"}, // two lanes
-		{byGet, value("1") + value("18446744073709551615") + value("1573304824835870720") + "END\r\n",
-			"[1 18446744073709551615 1573304824835870720]"},
-		{byIDs, "IDS 7 1 3\r\nEND\r\n", "[7 8 9]"},
-		{byIDs, "IDS 7 10 2\r\nIDS 3 1 1\r\nEND\r\n", "[7 17 3]"},
-		{byIDs, "IDS 18446744073709551613 1 3\r\nEND\r\n",
-			"[18446744073709551613 18446744073709551614 18446744073709551615]"},
-	} {
-		r, n, done, err := readReply(w.mode, 3, []byte(w.in+"more"))
-		b := &batch{n: 3}
-		b.take(r)
-		ids := make([]uint64, 3)
-		b.copyTo(ids, 0)
-		if !done || err != nil || n != len(w.in) || fmt.Sprint(ids) != w.ids {
-			t.Errorf("%q: read %d of it, done %v, error %v, ids %v", w.in, n, done, err, ids)
-		}
-		for i := range ids {
-			if b.at(i) != ids[i] {
-				t.Errorf("%q: index %d is %d and %d", w.in, i, b.at(i), ids[i])
+// TestReplies: what is made of answers to a request for three ids, in testdata/replies.script.
+func TestReplies(t *testing.T) {
+	script.Run(t, "testdata/replies.script", func(t *testing.T, play func(script.Do)) {
+		play(func(words []string) string {
+			in := written(strings.Join(words[1:], " "))
+			m := map[string]mode{"get": byGet, "ids": byIDs, "text": byText}[words[0]]
+			r, n, done, err := readReply(m, 3, []byte(in+"VALUE"))
+			switch {
+			case err != nil:
+				said := fmt.Sprintf("%d of %d bytes are read", n, len(in))
+				for kind, is := range map[string]error{
+					"an answer that cannot be": ErrAnswer, "not ready": ErrUnready, "refused": ErrRefused, "unknown": errUnknown,
+				} {
+					if errors.Is(err, is) {
+						said += ": " + kind
+					}
+				}
+				return said + "\n" + err.Error()
+			case !done || n != len(in):
+				return fmt.Sprintf("done %v after %d of %d bytes", done, n, len(in))
 			}
-			one := make([]uint64, 1)
-			if b.copyTo(one, i); one[0] != ids[i] {
-				t.Errorf("%q: copied from index %d: %d", w.in, i, one[0])
+			b := &batch{n: 3}
+			if b.take(r); m == byText {
+				return fmt.Sprint(textAt(b.texts, b.ends, 0), " ", textAt(b.texts, b.ends, 1), " ", textAt(b.texts, b.ends, 2))
 			}
-		}
-	}
-}
-
-// TestReplyReadsTexts: the values of a sequence have different lengths. UUIDs are in no order.
-func TestReplyReadsTexts(t *testing.T) {
-	for in, want := range map[string]string{
-		value("9") + value("10") + value("11") + "END\r\n": "[9 10 11]",
-		value("b") + value("a") + value("c") + "END\r\n":   "[b a c]",
-		value("b") + value("a") + value("b") + "END\r\n":   "",
-		value("a") + value("a") + value("b") + "END\r\n":   "",
-		value("a") + value("") + value("b") + "END\r\n":    "",
-	} {
-		r, _, done, err := readReply(byText, 3, []byte(in))
-		if want == "" {
-			if done || !errors.Is(err, ErrAnswer) {
-				t.Errorf("%q: done %v, error %v", in, done, err)
+			ids, one := make([]uint64, 3), make([]uint64, 1)
+			b.copyTo(ids, 0)
+			for i, id := range ids {
+				if b.copyTo(one, i); b.at(i) != id || one[0] != id {
+					t.Errorf("%q: index %d is %d, %d and %d", in, i, id, b.at(i), one[0])
+				}
 			}
-			continue
-		}
-		b := &batch{n: 3}
-		b.take(r)
-		var texts []string
-		for i := range len(b.ends) {
-			texts = append(texts, textAt(b.texts, b.ends, i))
-		}
-		if !done || err != nil || fmt.Sprint(texts) != want {
-			t.Errorf("%q: done %v, error %v, texts %v", in, done, err, texts)
-		}
-	}
-}
-
-func TestReplyReadsRefusals(t *testing.T) {
-	for in, want := range map[string]error{
-		"SERVER_ERROR lease expired\r\n":                                  ErrUnready,
-		value("7") + "SERVER_ERROR lease expired\r\n":                     ErrUnready,
-		value("7") + value("8") + value("9") + "SERVER_ERROR expired\r\n": ErrUnready,
-		"CLIENT_ERROR no such generator: id\r\n":                          ErrRefused,
-	} {
-		_, n, done, err := readReply(byGet, 3, []byte(in+"VALUE"))
-		if n != len(in) || done || !errors.Is(err, want) {
-			t.Errorf("%q: read %d of it, done %v, error %v", in, n, done, err)
-		}
-	}
-	in := "IDS 7 1 2\r\nSERVER_ERROR id rate exceeded\r\n"
-	if _, n, done, err := readReply(byIDs, 3, []byte(in)); n != len(in) || done || !errors.Is(err, ErrUnready) ||
-		!strings.Contains(err.Error(), "id rate exceeded") {
-		t.Errorf("%q: read %d of it, done %v, error %v", in, n, done, err)
-	}
-	if _, _, _, err := readReply(byIDs, 3, []byte("ERROR\r\n")); !errors.Is(err, errUnknown) {
-		t.Errorf("ERROR to ids: %v", err)
-	}
-	if _, _, _, err := readReply(byGet, 3, []byte("ERROR\r\n")); !errors.Is(err, ErrAnswer) {
-		t.Errorf("ERROR to get: %v", err)
-	}
+			return fmt.Sprint(ids)
+		})
+	})
 }
 
 // FuzzReply: whatever comes, and however it is cut, an accepted answer has exactly the ids that were
