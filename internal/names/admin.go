@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -32,7 +33,7 @@ func (n *Names) Create(ctx context.Context, def kinds.Definition) (r counter.Rec
 		return r, false, err
 	}
 	served := n.served()
-	if err := hasRoom(served, def); err != nil {
+	if err := cmp.Or(hasRoom(served, def), n.c.checkNode(def)); err != nil {
 		return r, false, stores.Conflict{Err: err}
 	}
 	if other, ok := served[def.Name]; ok && other.Step != 0 { // it may be one that is not recorded yet
