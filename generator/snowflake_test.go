@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -270,6 +271,39 @@ func TestRandomStart(t *testing.T) {
 	for shard, n := range low {
 		if n < 850 || n > 1150 { // 1,000 expected; the clock is fixed, so the figures are too
 			t.Errorf("shard %d of 8 got %d of 8000", shard, n)
+		}
+	}
+}
+
+// TestConcurrentTakesAreUnique: no two goroutines get one id.
+func TestConcurrentTakesAreUnique(t *testing.T) {
+	for _, l := range unitLayouts() {
+		s := mustNew(t, Options{Layout: l, Worker: 3, Lo: year2024, Hi: math.MaxInt64})
+		const workers, each = 8, 5000
+		all := make([][]uint64, workers)
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(uint64(w), 2))
+				for len(all[w]) < each {
+					now := year2024 + rnd.Int64N(3*l.Unit)
+					r, err := s.Take(now, now+1000*l.Unit, 1+rnd.IntN(20))
+					if err != nil {
+						t.Errorf("%s: %v", l, err)
+						return
+					}
+					for i := range r.N {
+						all[w] = append(all[w], r.First+uint64(i)*r.Stride)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		ids := slices.Concat(all...)
+		total := len(ids)
+		slices.Sort(ids)
+		if unique := len(slices.Compact(ids)); unique != total {
+			t.Errorf("%s: %d of %d ids are duplicates", l, total-unique, total)
 		}
 	}
 }

@@ -240,6 +240,48 @@ func inspectOne(t *testing.T, dir string) static.Info {
 	return infos[0]
 }
 
+// TestPowerCutOnAFullDisk: the power is cut before every operation of a start on a full disk, and that fails once at every
+// operation: what there was is overwritten.
+func TestPowerCutOnAFullDisk(t *testing.T) {
+	for _, trouble := range []error{errPower, syscall.EIO} {
+		for at, n := 0, 1; n > at; at++ {
+			l := &life{world: newWorld(t)}
+			disk := &crashdisk.Disk{}
+			l.disk = disk
+			s, err := static.Open(l.config(7))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.issued = mustAcquire(t, s, one).Hi
+			s.Close()
+			n = 0
+			disk.Fault = func(op string) error {
+				if n++; n > at && (trouble == errPower || n == at+1) {
+					return trouble
+				}
+				if strings.HasPrefix(op, "write worker-7.state.") {
+					return syscall.ENOSPC
+				}
+				return nil
+			}
+			if s, err = static.Open(l.config(7)); err == nil {
+				for range 2 { // when it is tried again, the copies may be of two attempts
+					if g, err := s.Acquire(ctx, one); err == nil {
+						l.issued = max(l.issued, g.Hi)
+						break
+					}
+				}
+			}
+			disk.Fault = nil
+			for seed := range uint64(100) {
+				l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))),
+					fmt.Sprintf("%v after %d operations, seed %d", trouble, at, seed))
+			}
+			l.next(t, disk.Kill(), fmt.Sprintf("%v after %d operations", trouble, at))
+		}
+	}
+}
+
 // A new file was put in place, and its name may not be durable: by a process that got an error, or
 // was killed. The next one, for whose file there is no room, must not write into a file that a
 // power cut takes away.
