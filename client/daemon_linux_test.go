@@ -202,33 +202,6 @@ func TestDaemonWithTLSAndUsers(t *testing.T) {
 	}
 }
 
-// TestRestartOfTheOnlyDaemon: a client that keeps asking is served again, and no id comes twice.
-func TestRestartOfTheOnlyDaemon(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, "-worker-id", "1")
-	c := newReal(t, Config{MaxBackoff: 100 * time.Millisecond}, d.Addr())
-	var seen unique.Set
-	for range 3 {
-		for range 1000 {
-			seen.Add(must(t)(c.ID(t.Context())))
-		}
-		d.Kill()
-		for range 3 { // reset, refused, or too late on a busy machine
-			if id, err := c.ID(t.Context()); id != 0 || err == nil {
-				t.Errorf("id %d, error %v of a daemon that does not run", id, err)
-			}
-		}
-		d.start()
-		childprocess.Until(t, "the daemon serves again", func() bool {
-			id, err := c.ID(t.Context())
-			return err == nil && seen.Add(id)
-		})
-	}
-	if seen.Duplicates() > 0 {
-		t.Error(seen.String())
-	}
-}
-
 // TestNothingOutlivesCloseOverTCP counts goroutines and the daemon's connections.
 func TestNothingOutlivesCloseOverTCP(t *testing.T) {
 	d := startDaemon(t, "-worker-id", "1")
