@@ -240,8 +240,8 @@ func inspectOne(t *testing.T, dir string) static.Info {
 	return infos[0]
 }
 
-// TestPowerCutOnAFullDisk: the power is cut before every operation of a start on a full disk, and that fails once at every
-// operation: what there was is overwritten.
+// TestPowerCutOnAFullDisk: the power is cut before every operation of a start on a full disk, and that fails once at
+// every operation: what there was is overwritten.
 func TestPowerCutOnAFullDisk(t *testing.T) {
 	for _, trouble := range []error{errPower, syscall.EIO} {
 		for at, n := 0, 1; n > at; at++ {
