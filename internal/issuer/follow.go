@@ -1,12 +1,14 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
@@ -103,6 +105,16 @@ func saysFinal(err error, name string) bool {
 	return strings.HasPrefix(err.Error(), "ERR sequence "+name+" ")
 }
 
+// over returns why a sequence issues nothing any more, for good, if that is what its leader says.
+func over(d counter.Definition, err error) error {
+	for _, o := range []error{hasEnded(d), isRetired(d)} {
+		if err != nil && err.Error() == o.Error() {
+			return o
+		}
+	}
+	return nil
+}
+
 // answered takes the result of a call to the leader at address, for n values.
 func (s *Strict) answered(address string, n int, last uint64, err error) {
 	d := s.c.Definition
@@ -113,7 +125,9 @@ func (s *Strict) answered(address string, n int, last uint64, err error) {
 		_, reason, _ := strings.Cut(err.Error(), " ")
 		err = finalRefusal{refusal("%s", reason)}
 	}
+	over := over(d, err)
 	s.mu.Lock()
+	s.over = cmp.Or(over, s.over)
 	s.cancel = nil
 	err = s.batches.Answer(s.c.Moment(), last, err)
 	st := s.standing.Load()

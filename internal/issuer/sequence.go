@@ -181,12 +181,20 @@ func (s *Sequence) ended(n int) error {
 	if left := s.values.Left(); left > 0 {
 		return s.refuseForGood("sequence %s ends at %d: fewer than %d values are left", d.Name, d.Last(), n)
 	}
-	return s.refuseForGood("sequence %s has ended at %d", d.Name, d.Last())
+	return s.refuseForGood("%s", hasEnded(d))
+}
+
+func hasEnded(d counter.Definition) sequenceRefusal {
+	return refusal("sequence %s has ended at %d", d.Name, d.Last())
+}
+
+func isRetired(d counter.Definition) retirement {
+	return retirement{refusal("sequence %s is retired", d.Name)}
 }
 
 func (s *Sequence) sealed() error {
 	if errors.Is(s.reason(), counter.ErrRetired) {
-		return s.refuseForGood("sequence %s is retired", s.c.Definition.Name)
+		return s.refuseForGood("%s", isRetired(s.c.Definition))
 	}
 	if s.term {
 		return id.ErrWait
@@ -234,9 +242,9 @@ func (retirement) Unwrap() error { return counter.ErrRetired }
 func (s *Sequence) Over() error {
 	switch why := s.reason(); {
 	case errors.Is(why, counter.ErrRetired):
-		return retirement{refusal("sequence %s is retired", s.c.Definition.Name)}
+		return isRetired(s.c.Definition)
 	case errors.Is(why, counter.ErrEnded) && s.values.Left() == 0:
-		return refusal("sequence %s has ended at %d", s.c.Definition.Name, s.c.Definition.Last())
+		return hasEnded(s.c.Definition)
 	}
 	return nil
 }

@@ -75,6 +75,7 @@ type Strict struct {
 	cancel  context.CancelFunc // of the call under way; nil = there is none
 	pausing bool               // no call before retryPause is over
 	failure error              // of the last call; nil = it brought values
+	over    error              // what a leader said for good; nil = nothing
 	lacked  int64              // the newest end of authority that a request has come up against,
 	found   int64              // and when the first one did
 	still   standstill
@@ -360,12 +361,15 @@ func (s *Strict) why() error {
 // after returns the time since a moment.
 func (s *Strict) after(moment int64) time.Duration { return time.Duration(s.c.Moment() - moment) }
 
-// Over returns why the sequence issues nothing any more, for good, as far as this daemon knows: if it leads it.
+// Over returns why the sequence issues nothing any more, for good, as far as this daemon knows: if it leads it, or its
+// leader has said so.
 func (s *Strict) Over() error {
 	if term := s.standing.Load().term; term != nil {
 		return term.Over()
 	}
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 // Ready implements Kind. While another daemon leads it is an error only if that one does not answer.

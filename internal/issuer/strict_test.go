@@ -154,6 +154,7 @@ func TestStrict(t *testing.T) {
 			"fail":          func(text string) { b.answer(0, errors.New(text)) },
 			"fail-for-good": func(text string) { b.answer(0, finalRefusal{refusal("%s", text)}) },
 			"ready":         func() (string, error) { return isReady(b, 0) },
+			"over":          func() (bool, error) { return IsRetirement(b.Over()), b.Over() },
 			"where":         func() string { return fmt.Sprint(b.Where()) },
 			"facts":         func(names ...string) string { return facts(b, names...) },
 			"late-thread":   func() { b.lacks(b.lacked - 1) },
