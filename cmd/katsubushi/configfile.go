@@ -103,7 +103,7 @@ func checkConfig(c *call) int {
 	for _, note := range slices.Concat(c.notes, c.unknown) {
 		fmt.Fprintln(c.stderr, "warning:", note)
 	}
-	if err := c.CheckRecord(); err != nil {
+	if err := c.CheckRecord(c.Counters.FileDirectory()); err != nil {
 		c.fail(err)
 		return exitUsage
 	}

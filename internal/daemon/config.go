@@ -1,8 +1,12 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/front"
@@ -72,10 +76,10 @@ type Services = services.Config
 // read again what ReadSecrets could read.
 func (c *Config) ReadSecrets() error {
 	var problems problem.List
-	if err := c.CheckDirectory(c.StateDir); err != nil && !c.StateDirByDefault {
+	if err := notADirectory(c.StateDir); err != nil && !c.StateDirByDefault {
 		problems.Add("StateDir", "%w", err)
 	}
-	if err := c.CheckDirectory(c.Counters.FileDirectory()); err != nil {
+	if err := notADirectory(c.Counters.FileDirectory()); err != nil {
 		problems.Add("Counters.URL", "%w", err)
 	}
 	problems.Include("", c.Front.ReadSecrets())
@@ -89,6 +93,18 @@ func (c *Config) ReadSecrets() error {
 		c.validateLeader(problems.Add)
 	}
 	return problems.Err()
+}
+
+// notADirectory returns why a path can never be a directory: it, or what it lies in, is something else. A path that
+// does not exist is made at the start.
+func notADirectory(path string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, syscall.ENOTDIR):
+		return err
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return nil
 }
 
 // leased reports whether worker ids are leased, not fixed.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,17 +15,25 @@ func TestRecordsNeedADisk(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := testConfig()
-	c.StateDir, c.Counters.URL, c.AnyDisk = dir, "file://"+dir, false
-	const each = " is on tmpfs: not a local disk"
-	if err := c.ReadSecrets(); err == nil || strings.Count(err.Error(), dir+each) != 2 {
-		t.Errorf("%v, want both directories' file system", err)
-	}
-	if c.AnyDisk = true; c.ReadSecrets() != nil {
-		t.Error(c.ReadSecrets())
-	}
-	c.AnyDisk, c.StateDir, c.Counters.URL = false, filepath.Join(dir, "later"), ""
-	if err := c.ReadSecrets(); err != nil {
-		t.Errorf("a directory that is not there yet: %v", err)
+	for _, w := range []struct {
+		dir, counters string
+		any, leased   bool
+		want          int // directories that are refused
+	}{
+		{dir: dir, counters: dir, want: 2},
+		{dir: dir, counters: dir, any: true},
+		{dir: dir, leased: true},
+		{dir: dir, counters: dir, leased: true, want: 1},
+		{dir: filepath.Join(dir, "later")},
+	} {
+		c := testConfig()
+		c.StateDir, c.AnyDisk = w.dir, w.any
+		if w.leased {
+			c.WorkerIDs = nil
+		}
+		err := c.CheckRecord(w.counters)
+		if n := strings.Count(fmt.Sprint(err), dir+" is on tmpfs: not a local disk"); n != w.want || (err != nil) != (n > 0) {
+			t.Errorf("%+v: %v", w, err)
+		}
 	}
 }

@@ -154,6 +154,9 @@ func (is *Issuer) Raise(floor int64) error {
 	return nil
 }
 
+// Floor returns the Unix ms up to which Raise has given up everything; 0 = nothing.
+func (is *Issuer) Floor() int64 { return is.floor.Load() }
+
 // Extend lengthens the window of a lane's generator by lo..hi, Unix ms; lo is the old end + 1.
 func (is *Issuer) Extend(lane int, lo, hi int64) error {
 	g := is.Generator(lane)

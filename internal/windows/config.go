@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -232,28 +231,20 @@ func (c *Config) checkTime(ms int64) error {
 	return nil
 }
 
-// CheckDirectory returns why a path can never be a directory for records: it, or what it lies in, is something else, or
-// it is on a file system that forgets. A path that does not exist is made at the start.
-func (c *Config) CheckDirectory(path string) error {
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, syscall.ENOTDIR):
-		return err
-	case err != nil:
-		return nil
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", path)
-	case c.AnyDisk:
-		return nil
+// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory, or other records in others.
+// It makes no directory.
+func (c *Config) CheckRecord(others ...string) error {
+	err := c.checkDefault(false)
+	if err == nil && len(c.WorkerIDs) > 0 && c.StateDir != "" {
+		others = append(others, c.StateDir)
+		err = static.Readable(c.StateDir, c.WorkerIDs, c.Layout.Fingerprint())
 	}
-	return static.OnDisk(path)
-}
-
-// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory. It makes none.
-func (c *Config) CheckRecord() error {
-	if err := c.checkDefault(false); err != nil || c.leased() || c.StateDir == "" {
-		return err
+	for _, dir := range others {
+		if !c.AnyDisk && dir != "" {
+			err = errors.Join(err, static.OnDisk(dir))
+		}
 	}
-	return static.Readable(c.StateDir, c.WorkerIDs, c.Layout.Fingerprint())
+	return err
 }
 
 // checkDefault returns why the windows of worker ids cannot be recorded in the state directory by default.

@@ -178,7 +178,7 @@ func (h *Holder) open() (store workerid.Backend, err error) {
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
 			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: h.Clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk,
 			Share: len(c.WorkerIDs) > 1, Log: c.Log, Memory: h.sharedMemory(), Issued: c.Layout.Issued, First: c.Layout.First,
-			Floor: h.floor,
+			Floor: h.Issuer.Floor(),
 		})
 	}
 	if err != nil && c.StateDirByDefault {
