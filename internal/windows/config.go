@@ -231,8 +231,8 @@ func (c *Config) checkTime(ms int64) error {
 	return nil
 }
 
-// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory, or other records in others.
-// It makes no directory.
+// CheckRecord returns why the windows of worker ids cannot be recorded in the state directory, or other records in
+// others. It makes no directory.
 func (c *Config) CheckRecord(others ...string) error {
 	err := c.checkDefault(false)
 	if err == nil && len(c.WorkerIDs) > 0 && c.StateDir != "" {
