@@ -24,7 +24,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
@@ -50,13 +49,12 @@ type world struct {
 	issuer  *issuer.Issuer
 	catalog *issuer.Catalog
 	log     *childprocess.Log
-	failed  chan error
 }
 
 // newFront makes a Front with the settings that change has changed. It listens nowhere.
 func newFront(t testing.TB, change func(*Config, *Given)) *world {
 	t.Helper()
-	w := &world{clock: clock.New(), log: new(childprocess.Log), failed: make(chan error, 10)}
+	w := &world{clock: clock.New(), log: new(childprocess.Log)}
 	w.issuer = issuer.New(issuer.Config{
 		Lanes: 1, RunAhead: time.Second, Layout: generator.Katsubushi(), Now: w.clock.Now, Sleep: time.Sleep,
 		Wake: func() { w.catalog.Wake() },
@@ -90,28 +88,43 @@ func (w *world) issue(t testing.TB) {
 	}
 }
 
-// serve serves until the end of the test, and returns the address of the memcached port.
-func serve(t testing.TB, w *world) string {
+// serve opens the ports and serves, and returns the address of the memcached port.
+func (w *world) serve(t testing.TB) string {
 	t.Helper()
 	w.issue(t)
 	if err := w.Claim(&sockets.Binder{Log: w.g.Log}); err != nil {
 		t.Fatal(err)
 	}
-	fail := func(err error) { w.failed <- err }
+	fail := func(err error) { t.Error(err) }
 	w.Start(fail)
 	if err := w.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Serve(fail)
-	t.Cleanup(func() {
-		w.Close()
-		w.Wait()
-		w.End()
-		if len(w.failed) > 0 {
-			t.Error(<-w.failed)
-		}
-	})
 	return w.Addresses()[0].At.String()
+}
+
+// stop ends it as a daemon does.
+func (w *world) stop() {
+	w.Close()
+	w.Wait()
+	w.End()
+}
+
+// serve serves until the end of the test, and returns the address of the memcached port.
+func serve(t testing.TB, w *world) string {
+	t.Helper()
+	t.Cleanup(w.stop)
+	return w.serve(t)
+}
+
+// closed expects that nothing listens at an address any more.
+func closed(t *testing.T, address string) {
+	t.Helper()
+	if c, err := net.Dial("tcp", address); err == nil {
+		c.Close()
+		t.Error("the memcached port is open")
+	}
 }
 
 // dial connects to an address.
@@ -207,78 +220,6 @@ func TestPortsBesideASocket(t *testing.T) {
 	}
 }
 
-// TestWhoUsesTheCertificate: the socket alone does not; all ports with TLS need the engine that encrypts.
-func TestWhoUsesTheCertificate(t *testing.T) {
-	cert, key, _ := selfsigned.Files(t)
-	for _, c := range []struct {
-		sock                           bool
-		beside                         bool
-		encrypted, certified, portable bool
-		log                            string
-	}{
-		{false, false, true, true, true, "it is the one that encrypts"},
-		{true, false, false, false, false, "the certificate is not used: a unix socket is not encrypted"},
-		{true, true, false, true, false, "the certificate expires soon"},
-	} {
-		w := newFront(t, func(config *Config, g *Given) {
-			config.TLSCert, config.TLSKey, config.Engine, g.Certified = cert, key, "auto", c.beside
-			if c.sock {
-				config.Sock, config.SockMode = filepath.Join(t.TempDir(), "s"), 0o700
-			}
-		})
-		portable := w.Engine() == "net" && len(enginesHere()) > 1
-		if w.Encrypted() != c.encrypted || w.Certified() != c.certified || portable != c.portable ||
-			!strings.Contains(w.log.String(), c.log) {
-			t.Errorf("%+v: encrypted %v, certified %v, engine %s\n%s", c, w.Encrypted(), w.Certified(), w.Engine(), w.log)
-		}
-		w.End()
-	}
-}
-
-// TestTheCertificateIsLookedAt: one that clients refuse, or will soon, is warned of; at a reload too.
-func TestTheCertificateIsLookedAt(t *testing.T) {
-	cert, key, _ := selfsigned.Files(t)
-	synctest.Test(t, func(t *testing.T) { // which begins in the year 2000
-		w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey = cert, key })
-		from, until := w.TLS.Valid()
-		told := 0
-		report := func(what string, err error) {
-			if told++; what != "certificate" || err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		for _, c := range []struct {
-			at   time.Time
-			want string
-		}{
-			{from.Add(-time.Minute), "the certificate is not valid yet"},
-			{from.Add(time.Minute), "the certificate expires soon"},
-			{until.Add(time.Minute), "the certificate has expired"},
-		} {
-			time.Sleep(time.Until(c.at))
-			before := len(w.log.String())
-			w.Reload(report)
-			if got := w.log.String()[before:]; strings.Contains(got, c.want) != (until.Sub(c.at) < page.CertificateShort) ||
-				strings.Count(got, "\n") != 1 {
-				t.Errorf("at %v: %s, want %s", c.at, got, c.want)
-			}
-		}
-		if told != 3 {
-			t.Errorf("%d reloads are reported, want 3", told)
-		}
-		w.End()
-	})
-	w := newFront(t, func(c *Config, _ *Given) { c.TLSCert, c.TLSKey = cert, key })
-	os.Remove(cert)
-	var failed error
-	before := len(w.log.String())
-	w.Reload(func(_ string, err error) { failed = err })
-	if failed == nil || len(w.log.String()) != before {
-		t.Errorf("without the file: %v\n%s", failed, w.log.String()[before:])
-	}
-	newFront(t, func(*Config, *Given) {}).Reload(func(what string, _ error) { t.Errorf("%s is reloaded", what) })
-}
-
 // TestAnAddressInUse: it is found out before ids can be issued, and nothing stays open after the failure. A
 // successor does not look: its predecessor is there.
 func TestAnAddressInUse(t *testing.T) {
@@ -336,13 +277,8 @@ func TestPortsThatCannotAllOpen(t *testing.T) {
 	if err := w.Open(ctx); !errors.Is(err, syscall.EADDRINUSE) || w.Addresses() != nil {
 		t.Errorf("%v, %v", err, w.Addresses())
 	}
-	if c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", w.c.Port)); err == nil {
-		c.Close()
-		t.Error("the memcached port is open")
-	}
-	w.Close()
-	w.Wait()
-	w.End()
+	closed(t, fmt.Sprint("127.0.0.1:", w.c.Port))
+	w.stop()
 }
 
 // TestTheEndOfAFront: what has arrived is answered, then nothing is open any more.
@@ -364,22 +300,12 @@ func TestTheEndOfAFront(t *testing.T) {
 	}
 	w.Wait()
 	w.End()
-	for _, network := range []string{"tcp", "udp"} {
-		at := address
-		if network == "udp" {
-			at = fmt.Sprint("127.0.0.1:", w.c.UDPPort)
-			if ln, err := net.ListenPacket("udp", at); err != nil {
-				t.Errorf("the UDP port is open: %v", err)
-			} else {
-				ln.Close()
-			}
-			continue
-		}
-		if c, err := net.Dial(network, at); err == nil {
-			c.Close()
-			t.Error("the memcached port is open")
-		}
+	if ln, err := net.ListenPacket("udp", fmt.Sprint("127.0.0.1:", w.c.UDPPort)); err != nil {
+		t.Errorf("the UDP port is open: %v", err)
+	} else {
+		ln.Close()
 	}
+	closed(t, address)
 }
 
 // TestASuccessorTakesTheSockets: it gets copies of all, connections move, and if it fails the first one goes on.
@@ -413,15 +339,7 @@ func TestASuccessorTakesTheSockets(t *testing.T) {
 		next := newFront(t, func(c *Config, g *Given) {
 			*c, g.Passed = w.c, passed
 		})
-		next.issue(t)
-		if err := next.Claim(&sockets.Binder{Log: next.g.Log}); err != nil {
-			t.Fatal(err)
-		}
-		next.Start(func(err error) { t.Error(err) })
-		if err := next.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		next.Serve(func(err error) { t.Error(err) })
+		next.serve(t)
 		<-next.Opened()
 		for _, m := range moved {
 			for err = server.ErrIdle; errors.Is(err, server.ErrIdle); {
@@ -438,9 +356,7 @@ func TestASuccessorTakesTheSockets(t *testing.T) {
 		if err != nil || n <= 8 {
 			t.Errorf("%s: over UDP: %d bytes, %v", engine, n, err)
 		}
-		next.Close()
-		next.Wait()
-		next.End()
+		next.stop()
 
 		if err := errors.Join(w.ResumeUDP(passed, func(err error) { t.Error(err) }), w.Mover().Thaw(nil)); err != nil {
 			t.Fatal(err)

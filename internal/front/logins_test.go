@@ -1,12 +1,10 @@
 package front
 
 import (
-	"bytes"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,50 +79,6 @@ func TestLoginsWaitForAPlace(t *testing.T) {
 		}
 		if err := <-over; err != nil || l.busy.Load() != 1 {
 			t.Errorf("over HTTP: %v; %d were refused", err, l.busy.Load())
-		}
-	})
-}
-
-// TestWhoFailsTooOftenIsRefused in each way to ask: after a pause where an event loop waits, else at once, even
-// with the right password. The log counts every failure.
-func TestWhoFailsTooOftenIsRefused(t *testing.T) {
-	c := &Config{AuthFile: filepath.Join(t.TempDir(), "auth")}
-	if err := os.WriteFile(c.AuthFile, []byte("ann:right\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.ReadSecrets(); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		l := newLogins(c, slog.New(slog.DiscardHandler), slog.New(slog.NewTextHandler(&log, nil)), func() {})
-		from, ann, right := netip.MustParseAddr("10.0.0.1"), []byte("ann"), []byte("right")
-		w := new(wait)
-		for i := range loginlimit.Burst / 2 {
-			if a, err := l.ask(w, from, ann, []byte{byte(i)}); a != nil || err != nil {
-				t.Errorf("guess %d: %v, %v", i, a, err)
-			}
-			if a, err := l.login(t.Context(), from, ann, []byte{100, byte(i)}); a != nil || err != nil {
-				t.Errorf("guess %d over HTTP: %v, %v", i, a, err)
-			}
-		}
-		if a, err := l.login(t.Context(), from, ann, right); a != nil || err != nil {
-			t.Errorf("over HTTP: %v, %v", a, err)
-		}
-		if a, err := l.ask(w, from, ann, right); a != nil || err != id.ErrWait {
-			t.Errorf("%v, %v; want %v", a, err, id.ErrWait)
-		}
-		time.Sleep(loginlimit.Pause)
-		if a, err := l.ask(w, from, ann, right); a != nil || err != nil {
-			t.Errorf("after the pause: %v, %v", a, err)
-		}
-		if a, err := l.ask(w, from, ann, right); a == nil || err != nil {
-			t.Errorf("the next login: %v, %v", a, err)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if want := "count=11 not_compared=2 peer=10.0.0.1"; !strings.Contains(log.String(), want) {
-			t.Errorf("logged %s; want %s", &log, want)
 		}
 	})
 }

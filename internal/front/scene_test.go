@@ -17,6 +17,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 )
 
@@ -28,6 +29,8 @@ type scene struct {
 	store    *kept
 	settings Config
 	logged   int // bytes of the log that were told
+
+	certified bool // another port uses the certificate
 }
 
 // A client is one session. What it does not read is left for the next one.
@@ -101,13 +104,11 @@ func (s *scene) configure(words ...string) (c Config) {
 
 // front makes the Front, with such settings.
 func (s *scene) front(words ...string) {
-	s.world = newFront(s.t, func(c *Config, _ *Given) { *c = s.configure(append(words, "redis=1")...) })
-	s.issue(s.t)
-	s.t.Cleanup(func() {
-		s.Close()
-		s.Wait()
-		s.End()
+	s.world = newFront(s.t, func(c *Config, g *Given) {
+		*c, g.Certified = s.configure(append([]string{"redis=1"}, words...)...), s.certified
 	})
+	s.issue(s.t)
+	s.t.Cleanup(s.stop)
 }
 
 // write writes the file of users: NAME:PASSWORD, or NAME=RIGHTS of one whose token is the name.
@@ -144,7 +145,9 @@ func (s *scene) says(name, in string) (string, error) {
 // client connects a client.
 func (s *scene) client(name string, port, loop int, peer string) {
 	c := &client{Session: s.session(port, loop), port: port, peer: netip.MustParseAddr(peer)}
-	c.Session.(server.PeerSession).Peer(c.peer)
+	if p, ok := c.Session.(server.PeerSession); ok {
+		p.Peer(c.peer)
+	}
 	s.clients[name] = c
 }
 
@@ -262,9 +265,10 @@ func (s *scene) besides() string {
 	return strings.Join(said, "\n")
 }
 
-// TestScripts: testdata has what clients get who log in, and what settings are wrong. A token of a user is its name.
+// TestScripts: testdata has what clients get, who log in or do not, what settings are wrong, and what is said of a
+// certificate. A token of a user is its name.
 func TestScripts(t *testing.T) {
-	for _, name := range []string{"settings", "logins", "moves"} {
+	for _, name := range []string{"settings", "certificates", "protocols", "logins", "moves"} {
 		t.Run(name, func(t *testing.T) { steps.Run(t, "testdata/"+name+".txt", begin) })
 	}
 }
@@ -286,6 +290,19 @@ func begin(t *testing.T) steps.Calls {
 			}
 			return s.settings.ReadSecrets()
 		},
+		"certificate": func(from time.Duration) error { // that will be valid then
+			_, err := selfsigned.WriteFrom("cert", "key", 1, time.Now().Add(from))
+			return err
+		},
+		"beside": func() { s.certified = true },
+		"uses": func() string {
+			return fmt.Sprintf("encrypted: %v; certified: %v; the engine is the one that encrypts: %v", s.Encrypted(),
+				s.Certified(), strings.Contains(s.log.String(), "it is the one that encrypts"))
+		},
+		"reload": func() (said string, err error) {
+			s.Reload(func(what string, failed error) { said, err = said+what, errors.Join(err, failed) })
+			return said, err
+		},
 		"remove": os.Remove,
 		"front":  s.front,
 		"write":  s.write,
@@ -295,6 +312,7 @@ func begin(t *testing.T) steps.Calls {
 			return err
 		},
 		"client":  s.client,
+		"session": func(name string) string { return fmt.Sprintf("%T", s.clients[name].Session) },
 		"says":    s.says,
 		"guesses": s.guesses,
 		"refuses": func(peer string) bool { return s.logins.limit.Refuses(netip.MustParseAddr(peer)) },
@@ -312,11 +330,7 @@ func begin(t *testing.T) steps.Calls {
 			s.UseUsers(s.store)
 			s.Start(nil)
 		},
-		"end": func() {
-			s.Close()
-			s.Wait()
-			s.End()
-		},
+		"end": func() { s.stop() },
 		"store": func(since, failure string, names ...string) {
 			k := s.store
 			k.Lock()

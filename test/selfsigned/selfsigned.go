@@ -20,13 +20,18 @@ import (
 // authority and good for a day. It writes the certificate and its key to PEM files, and returns
 // what whoever trusts it needs.
 func Write(certFile, keyFile string, serial int64) (*x509.CertPool, error) {
+	return WriteFrom(certFile, keyFile, serial, time.Now().Add(-time.Hour))
+}
+
+// WriteFrom is Write of a certificate that is good for 25 hours from then on.
+func WriteFrom(certFile, keyFile string, serial int64, from time.Time) (*x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "katsubushi test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: from, NotAfter: from.Add(25 * time.Hour),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
