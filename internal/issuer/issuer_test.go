@@ -1,14 +1,14 @@
 package issuer
 
 import (
+	"fmt"
 	"math"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
 // A testbed is an issuer on a clock that only sleeping and the test move.
@@ -52,65 +52,59 @@ func (b *testbed) mint(t *testing.T, h id.Source, n int) (first uint64, got int)
 
 const perTick = 4096
 
-func TestManyHandlersNeverShareAnID(t *testing.T) {
-	b := newTestbed(2, time.Hour, generator.Katsubushi())
-	b.publish(t, 0, 1, start-1000, math.MaxInt64)
-	b.publish(t, 1, 2, start-1000, math.MaxInt64)
-	var mu sync.Mutex
-	seen := map[uint64]bool{}
-	var wg sync.WaitGroup
-	for loop := range 4 {
-		wg.Go(func() {
-			h := b.Source(loop)
-			var ids []uint64
-			for i := range 2000 {
-				run, err := h.Mint(id.At(start), 1+i%7, i%7 > 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for k := range run.N {
-					ids = append(ids, run.First+uint64(k)*run.Stride)
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, id := range ids {
-				if seen[id] {
-					t.Errorf("id %d twice", id)
-				}
-				seen[id] = true
-			}
-		})
-	}
-	wg.Wait()
-}
-
 func TestMintAllocatesNothing(t *testing.T) {
 	b := newTestbed(2, time.Hour, generator.Katsubushi())
 	b.publish(t, 0, 1, start-1000, math.MaxInt64)
-	h := b.Source(1)
-	if n := testing.AllocsPerRun(1000, func() { b.mint(t, h, 3) }); n != 0 {
-		t.Fatalf("%v allocations", n)
+	for name, k := range b.kinds(t) {
+		s, now := k.Source(1), b.now
+		if n := testing.AllocsPerRun(5000, func() {
+			now++ // over several seeds of random bits
+			if _, err := s.Mint(id.At(now), 3, false); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
 
+// kinds returns all that issue ids of the lanes, or UUIDs.
+func (b *testbed) kinds(t testing.TB) map[string]Kind {
+	t.Helper()
+	all := map[string]Kind{"id": b.Issuer, "another layout": mustSnowflake(t, b, generator.Instagram())}
+	for _, name := range []string{kinds.UUID4, kinds.UUID7, kinds.ULID, kinds.ObjectID} {
+		k, err := b.Kind(kinds.Definition{Kind: name})
+		all[name] = mustKind(t, k, err)
+	}
+	return all
+}
+
 // The clock stands still and the run-ahead has no end, as in the generator's benchmarks. ns/op is
-// per Mint.
+// per Mint, and for the text of the first id.
 func BenchmarkMint(b *testing.B) {
-	for _, n := range []int{1, 100} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			bed := newTestbed(1, 1<<39*time.Millisecond, generator.Katsubushi())
-			if err := bed.Publish(0, 1, start-1000, math.MaxInt64); err != nil {
-				b.Fatal(err)
-			}
-			h := bed.Source(0)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := h.Mint(id.At(start), n, n > 1); err != nil {
-					b.Fatal(err)
+	bed := newTestbed(1, 1<<39*time.Millisecond, generator.Katsubushi())
+	if err := bed.Publish(0, 1, start-1000, math.MaxInt64); err != nil {
+		b.Fatal(err)
+	}
+	orders := newSequenceBed()
+	orders.Append(1, 1<<62)
+	all := bed.kinds(b)
+	all["sequence"] = orders
+	for name, k := range all {
+		for _, n := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				s, out := k.Source(0), make([]byte, 0, id.Room)
+				b.ReportAllocs()
+				for b.Loop() {
+					r, err := s.Mint(id.At(start), n, n > 1)
+					if err != nil {
+						b.Fatal(err)
+					}
+					var text id.Text
+					text.Start(r)
+					out = text.AppendLine(out[:0])
 				}
-			}
-		})
+			})
+		}
 	}
 }

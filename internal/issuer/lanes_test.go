@@ -28,6 +28,7 @@ type laneBed struct {
 	bell      bells
 	beside    []string
 	refused   [NumReasons]uint64
+	places    []Place // that an Issuer has left
 }
 
 var laneLayouts = map[string]generator.Layout{
@@ -197,6 +198,20 @@ func TestLanes(t *testing.T) {
 			"kind": func(name string) error {
 				_, err := b.kind(name)
 				return err
+			},
+			"leave": func() (said string) {
+				b.places = b.Places()
+				for _, p := range b.places {
+					said += fmt.Sprintf("worker id %d, after %s\n", p.Worker, since(p.After))
+				}
+				return said
+			},
+			"carry": func(of ...string) { // as they are, or as those of another layout
+				for _, layout := range of {
+					l, _ := generator.ParseLayout(layout)
+					b.places[0].Layout = l.Fingerprint()
+				}
+				b.Carry(b.places)
 			},
 			"ready": func(name string) (string, error) {
 				k, err := b.kind(name)

@@ -22,17 +22,18 @@ type sequenceBed struct {
 	*Sequence
 	bell    bells
 	refused atomic.Uint64 // requests for any sequence
+	status  counter.Status
 }
 
 // bells count who is called.
 type bells struct{ rung, woken atomic.Int64 }
 
 func newSequenceBed() *sequenceBed {
-	b := &sequenceBed{}
+	b := &sequenceBed{status: counter.Status{Block: 10, Left: 70, DaysLeft: 1e300}}
 	b.Sequence = NewSequence(SequenceConfig{
 		Definition: counter.Sequence("orders"), MaxWait: time.Second, Refused: &b.refused,
 		Ring: func() { b.bell.rung.Add(1) }, Wake: func() { b.bell.woken.Add(1) },
-		Status: func() counter.Status { return counter.Status{Block: 10, Left: 70, DaysLeft: 1e300} },
+		Status: func() counter.Status { return b.status },
 	})
 	return b
 }
@@ -145,8 +146,12 @@ func TestSequence(t *testing.T) {
 				return fmt.Sprintf("%d left, %d asked for", left, short)
 			},
 			"facts": func(names ...string) string { return facts(b, names...) },
-			"ready": func() (string, error) { return isReady(b, 0) },
-			"over":  func() error { return b.Over() },
+			"granted-but": func(left uint64, days float64) { // what the store says is left
+				b.status.Left, b.status.DaysLeft = left, days
+			},
+			"seconds-left": func() float64 { return b.Figures(func(figure.Figure) {}).DaysLeft * 86400 },
+			"ready":        func() (string, error) { return isReady(b, 0) },
+			"over":         func() error { return b.Over() },
 			"refused": func() string {
 				return fmt.Sprintf("%d requests, %d of all sequences", b.Refused(), b.refused.Load())
 			},
@@ -208,32 +213,5 @@ func TestASequenceAllocatesNothing(t *testing.T) {
 	// 10,000 parked connections ask often
 	if n := testing.AllocsPerRun(1000, func() { b.Mint(id.At(0), 1, false) }); n != 0 {
 		t.Errorf("%v allocations to say wait", n)
-	}
-}
-
-func BenchmarkMintSequence(b *testing.B) {
-	bed := newSequenceBed()
-	bed.Append(1, 1<<62)
-	s := bed.Source(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.Mint(id.At(0), 1, false); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// TestAllIsGranted: what is nothing is known, though it is 0.
-func TestAllIsGranted(t *testing.T) {
-	for left, days := range map[uint64]float64{0: 0, 1: 1e-9} {
-		b := NewSequence(SequenceConfig{
-			Definition: counter.Sequence("orders"), MaxWait: time.Second, Refused: new(atomic.Uint64),
-			Status: func() counter.Status { return counter.Status{Block: 10, Left: left, DaysLeft: days} },
-		})
-		told := map[string]any{}
-		c := b.Figures(func(f figure.Figure) { told[f.Stat+f.Metric] = f.Value })
-		if c.DaysLeft != 1./86400 || told["days_left"] != days || told["generator_time_left_seconds"] != days*86400 {
-			t.Errorf("%d left: %v; %v", left, c.DaysLeft, told)
-		}
 	}
 }

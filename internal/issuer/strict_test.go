@@ -163,43 +163,24 @@ func TestStrict(t *testing.T) {
 	})
 }
 
-// Of the times in which the process stood still the longest one is forgiven, as far as a request waited then.
-func TestTheLongestStandstillCountsForNobody(t *testing.T) {
-	var s standstill
-	ms := int64(time.Millisecond)
-	waited := func(now, moment, want int64) {
-		t.Helper()
-		s.ask(now * ms)
-		if got := s.waited(now*ms, moment*ms); got != time.Duration(want*ms) {
-			t.Errorf("at %d: has waited %v since %d, want %d ms", now, got, moment, want)
+// TestStandstill: testdata/standstill.txt has how long requests have waited, in ms.
+func TestStandstill(t *testing.T) {
+	steps.Run(t, "testdata/standstill.txt", func(*testing.T) steps.Calls {
+		var s standstill
+		ask := func(now int64) { s.ask(now * int64(time.Millisecond)) }
+		return steps.Calls{
+			"ask": func(times ...int64) {
+				for _, now := range times {
+					ask(now)
+				}
+			},
+			"at": func(now, moment int64) int64 { // "at 10 7": a request asks that came at 7
+				ask(now)
+				ms := int64(time.Millisecond)
+				return s.waited(now*ms, moment*ms).Milliseconds()
+			},
 		}
-	}
-	waited(10_000, 9_990, 0)
-	waited(10_200, 10_000, 200) // a busy process
-	waited(12_300, 10_000, 200)
-	waited(12_350, 10_000, 250)
-	waited(12_350, 11_000, 50) // it came meanwhile
-	waited(12_350, 12_310, 40)
-	waited(14_350, 10_000, 2_250)
-	waited(14_350, 11_000, 1_350) // of the two pauses it waited longer in the second
-	waited(14_350, 12_350, 0)
-	waited(14_400, 12_350, 50)
-	waited(14_650, 12_350, 300) // a hiccup after a pause
-	waited(14_650, 14_400, 0)
-	waited(17_650, 10_000, 4_650)
-	for range 2 * mostPauses {
-		s.ask(s.asked + 300*ms)
-	}
-	waited(22_450, 14_650, 4_800)
-	now := int64(22_450)
-	for length := int64(600); length > 600-2*10*mostPauses; length -= 10 {
-		now += length
-		waited(now, now-length, 0)
-	}
-	waited(now, now-450-460, 450)
-	if len(s.pauses) != mostPauses {
-		t.Errorf("remembers %d pauses", len(s.pauses))
-	}
+	})
 }
 
 // Values of several terms, taken by many goroutines while leadership comes and goes: none twice, and each is of a term
