@@ -121,17 +121,17 @@ func TestADatagramUsesUpFewIDs(t *testing.T) {
 	f := newFake()
 	c := newSession(f).config
 	for _, keys := range []int{1, 2, 50, 600, 690} {
-		before := f.used[0]
+		before := f.Used[""]
 		request := datagram("get" + strings.Repeat(" k", keys) + "\r\n")
 		checkedDatagram(t, c, request)
-		if n := f.used[0] - before; n > maxDatagram/leastValue || n > maxAmplification*len(request)/leastValue {
+		if n := f.Used[""] - before; n > maxDatagram/leastValue || n > maxAmplification*len(request)/leastValue {
 			t.Errorf("%d keys: %d ids issued", keys, n)
 		}
 	}
 }
 
 func TestADatagramIsAnsweredWithoutAllocating(t *testing.T) {
-	c, request, out := newSession(newFake()).config, datagram("get id\r\n"), make([]byte, 0, maxDatagram)
+	c, request, out := countingSession().config, datagram("get id\r\n"), make([]byte, 0, maxDatagram)
 	if n := testing.AllocsPerRun(100, func() { out = Datagram(c, 1, request, out[:0]) }); n != 0 || len(out) == 0 {
 		t.Errorf("%v allocations for %q", n, out)
 	}
@@ -163,7 +163,7 @@ func TestDatagramsAgainstMemcached(t *testing.T) {
 		"\x00\x08\x00\x00\x00\x01\x00\x00get " + strings.Repeat("k", 251) + "\r\n": answered,
 	} {
 		h := newFake()
-		h.next[0] = 1500000000000000000
+		h.Next[""] = 1500000000000000000
 		ours := Datagram(newSession(h).config, 1, []byte(request), nil)
 		theirs := askUDP(t, c, []byte(request))
 		if !bytes.Equal(ours, theirs) || (len(ours) > 0) != want {
@@ -201,7 +201,7 @@ func FuzzDatagram(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, request []byte, budget uint8) {
 		h := newFake()
-		h.budget = int(budget % 8)
+		h.Budget = int(budget % 8)
 		s := newSession(h)
 		s.config.Cluster = "a|b|1"
 		reply := checkedDatagram(t, s.config, request)

@@ -61,7 +61,7 @@ func TestAgainstMemcached(t *testing.T) {
 			in, probed = append([]byte(c.in), binaryProbe...), binaryProbed
 		}
 		h := newFake()
-		h.next[0] = 1500000000000000000
+		h.Next[""] = 1500000000000000000
 		s := newSession(h)
 		s.config.Cluster = "ids.example|192.0.2.7|11212"
 		ours := describe(answerTo(t, s, in))

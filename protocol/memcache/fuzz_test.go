@@ -48,7 +48,7 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 		in = input(in)
 		whole := grammar.Alike(t, func() transcript.Client {
 			h := newFake()
-			h.budget, h.most = int(seed>>8%16), int(seed>>16%4)
+			h.Budget, h.Most = int(seed>>8%16), int(seed>>16%4)
 			s := newSession(h)
 			if seed>>24%8 == 1 {
 				s.config.Auth = transcript.Logins(s.config, func(user, password []byte) bool { return len(user) == len(password) })

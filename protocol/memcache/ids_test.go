@@ -25,9 +25,9 @@ func TestIDsInPieces(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for i := range uint64(4) {
 		f := newFake()
-		f.most = 1
+		f.Most = 1
 		if i >= 2 {
-			f.waits = rand.New(rand.NewPCG(seed, i))
+			f.Waits = rand.New(rand.NewPCG(seed, i))
 		}
 		s := newSession(f)
 		pieces := [][]byte{in}

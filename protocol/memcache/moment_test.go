@@ -7,12 +7,14 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // A punctual issues the ids of keys that begin with "strict". It waits as often as its script says: w
 // means wait, e that another server issues the ids, everything else that it has one.
 type punctual struct {
-	fakeCounter
+	*fake
+	transcript.Numbers
 	clock  int64    // ns; each look at it takes a second
 	script string   // of the Mints and Reserves to come that have a moment
 	asked  []string // the moments of all, in seconds
@@ -45,14 +47,14 @@ func (p *punctual) Mint(when id.When, n int, _ bool) (id.Run, error) {
 	if err := p.ask(when); err != nil {
 		return id.Run{}, err
 	}
-	return p.fakeSource.Mint(id.At(0), min(n, 2), false)
+	return p.Numbers.Mint(id.At(0), min(n, 2), false)
 }
 
 func (p *punctual) Reserve(when id.When, n int) (id.Run, error) {
 	if err := p.ask(when); err != nil {
 		return id.Run{}, err
 	}
-	return p.fakeCounter.Reserve(id.At(0), n)
+	return p.Numbers.Reserve(id.At(0), n)
 }
 
 func (p *punctual) ask(when id.When) error {
@@ -79,7 +81,8 @@ func (p *punctual) ask(when id.When) error {
 
 func newPunctual(script string) (*punctual, *Session) {
 	f := newFake()
-	p := &punctual{fakeCounter: fakeCounter{&f.sources[4]}, script: script, clock: 1 << 52} // up for 52 days
+	p := &punctual{fake: f, Numbers: f.Named([]byte("orders")).(transcript.Numbers), script: script,
+		clock: 1 << 52} // up for 52 days
 	s := newSession(f)
 	s.config.Handler = p
 	p.clock -= p.clock % 1e9

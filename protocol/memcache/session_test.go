@@ -6,27 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/steps"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
-// A refuser has no ids.
-type refuser struct {
-	*fake
-	why error
+// refusing has no ids.
+func refusing(why error) *fake {
+	f := newFake()
+	f.Refusal = why
+	return f
 }
-
-func (r refuser) Source([]byte) id.Source                 { return r }
-func (r refuser) Mint(id.When, int, bool) (id.Run, error) { return id.Run{}, r.why }
 
 // TestSessions: what a Feed that must wait, is refused or takes long has consumed, answered, counted and asked for, and
 // what the next one adds.
 func TestSessions(t *testing.T) {
 	steps.Run(t, "testdata/sessions.steps", func(t *testing.T) steps.Calls {
 		f := newFake()
-		f.logged = true
 		session := newSession(f)
 		var sifts *sifting
 		var strict *punctual
@@ -36,12 +32,12 @@ func TestSessions(t *testing.T) {
 				if why == nil {
 					return f
 				}
-				return refuser{f, why}
+				return refusing(why)
 			}}
 		s.Besides = func(add func(string)) {
-			if len(f.log) > 0 {
-				add("minted " + strings.Join(f.log, ", "))
-				f.log = nil
+			if len(f.Log) > 0 {
+				add("minted " + strings.Join(f.Log, ", "))
+				f.Log = nil
 			}
 			if sifts != nil {
 				add(fmt.Sprintf("asked for %d sources", sifts.asked))
@@ -57,15 +53,15 @@ func TestSessions(t *testing.T) {
 			}
 		}
 		return s.Calls(steps.Calls{
-			"most":   func(n int) { f.most = n },
-			"budget": func(n int) { f.budget = n },
-			"turns":  func(script string) { f.turns = script },
+			"most":   func(n int) { f.Most = n },
+			"budget": func(n int) { f.Budget = n },
+			"turns":  func(script string) { f.Turns = script },
 			"sift": func() {
 				sifts = &sifting{fake: f}
 				s.Config.Handler = sifts
 			},
 			"guard":  func() { s.Config.Handler = transcript.Guarded{Handler: f} },
-			"reason": func(why string) { s.Config.Handler = refuser{f, errors.New(string(s.Bytes(why)))} },
+			"reason": func(why string) { s.Config.Handler = refusing(errors.New(string(s.Bytes(why)))) },
 			"strict": func(script string) {
 				strict, session = newPunctual(script)
 				s.Session, s.Config, f, began = session, session.config, strict.fake, strict.clock/1e9

@@ -59,13 +59,13 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 				return string(user) == "katsu" && string(password) == "bushi 1"
 			})
 		case what == "reason":
-			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
+			f.Refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case what == "cluster":
 			s.config.Cluster = "ids.example|192.0.2.7|11212"
 		case what == "budget" && err == nil:
-			f.budget = n
+			f.Budget = n
 		case what == "most" && err == nil:
-			f.most = n
+			f.Most = n
 		default:
 			t.Fatalf("with %s is not understood", w)
 		}
@@ -79,7 +79,7 @@ var grammar = transcript.Grammar{Most: most, Lines: encode, Seen: withoutLost,
 
 func clientOf(s *Session) transcript.Client {
 	return transcript.Client{Session: s, Counted: func() protocol.Counts { return countedAsked(s) },
-		Wait:   func(r *rand.Rand) { s.config.Handler.(*fake).waits = r },
+		Wait:   func(r *rand.Rand) { s.config.Handler.(*fake).Waits = r },
 		Resume: func(state []byte) (transcript.Session, error) { return Resume(s.config, state) }}
 }
 

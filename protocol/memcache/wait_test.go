@@ -44,7 +44,7 @@ func TestWaitingInLongLines(t *testing.T) {
 		budget, most := r.IntN(3000), r.IntN(200)
 		grammar.Alike(t, func() transcript.Client {
 			f := newFake()
-			f.budget, f.most = budget, most
+			f.Budget, f.Most = budget, most
 			return clientOf(newSession(f))
 		}, in, seed+i)
 	}

@@ -162,7 +162,7 @@ func TestLoginsAgainstRedis(t *testing.T) {
 // sevenDigits is a fake whose ids have seven digits, like redis-server's values.
 func sevenDigits() *fake {
 	f := newFake()
-	f.next[""], f.next["orders"] = 1_000_000, 1_000_000
+	f.Next[""], f.Next["orders"] = 1_000_000, 1_000_000
 	return f
 }
 

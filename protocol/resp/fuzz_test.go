@@ -23,7 +23,7 @@ func FuzzRESP(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) {
 		whole := grammar.Alike(t, func() transcript.Client {
 			h := newFake()
-			h.budget, h.most = int(seed>>8%16), int(seed>>16%4)
+			h.Budget, h.Most = int(seed>>8%16), int(seed>>16%4)
 			s := newSession(h)
 			if seed>>27%2 == 1 {
 				s.config.Topology = func() protocol.Topology { return clusterOf(int(seed % 3)) }

@@ -55,7 +55,7 @@ func TestLongMGETs(t *testing.T) {
 		budget, atMost := r.IntN(3000), r.IntN(200)
 		grammar.Alike(t, func() transcript.Client {
 			f := newFake()
-			f.budget, f.most = budget, atMost
+			f.Budget, f.Most = budget, atMost
 			s := newSession(f)
 			c := clientOf(s)
 			c.Resume = func(state []byte) (next transcript.Session, err error) {
@@ -105,8 +105,8 @@ func TestLimitsOfATransaction(t *testing.T) {
 		if !bytes.HasSuffix(c0.Reply, []byte("$3\r\n100\r\n")) {
 			t.Errorf("%s: the next command was answered %.60q", c.name, c0.Reply[max(0, len(c0.Reply)-60):])
 		}
-		if want := map[bool]int{true: c.n}[c.fits && &c.command[0] == &ping[0]]; f.used["orders"] != want {
-			t.Errorf("%s: %d ids were issued, want %d", c.name, f.used["orders"], want)
+		if want := map[bool]int{true: c.n}[c.fits && &c.command[0] == &ping[0]]; f.Used["orders"] != want {
+			t.Errorf("%s: %d ids were issued, want %d", c.name, f.Used["orders"], want)
 		}
 	}
 }
@@ -229,25 +229,25 @@ func TestSessions(t *testing.T) {
 					return f
 				}
 				refusing := newFake()
-				refusing.refusal = why
+				refusing.Refusal = why
 				return refusing
 			}}
 		s.Besides = func(add func(string)) {
-			if len(f.log) > 0 {
-				add("asked for " + strings.Join(f.log, ", "))
+			if len(f.Log) > 0 {
+				add("asked for " + strings.Join(f.Log, ", "))
 			}
 			if len(f.moments) > 0 {
 				add(fmt.Sprint("at ", f.moments))
 			}
-			f.log, f.moments = nil, nil
+			f.Log, f.moments = nil, nil
 			if session.state != start || session.queued != 0 || session.args != 0 || session.commands != 0 {
 				add("in the middle of a command")
 			}
 		}
 		return s.Calls(steps.Calls{
-			"most":   func(n int) { f.most = n },
-			"budget": func(n int) { f.budget = n },
-			"turns":  func(script string) { f.turns = script },
+			"most":   func(n int) { f.Most = n },
+			"budget": func(n int) { f.Budget = n },
+			"turns":  func(script string) { f.Turns = script },
 			"guard":  func() { s.Config.Handler = transcript.Guarded{Handler: f} },
 			"refuse": func(why string) { s.Config.Handler = s.Handler(errors.New(why)) },
 			"cluster": func() {

@@ -34,13 +34,13 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 				return string(user) != "nobody" && string(password) == "sesame"
 			})
 		case what == "reason":
-			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
+			f.Refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case w == "not yet":
-			f.refusal = notYet{errors.New("no worker id yet")}
+			f.Refusal = notYet{errors.New("no worker id yet")}
 		case what == "hostile":
-			f.refusal = errors.New("ERR \x1b]0;x\a\u202e\r é")
+			f.Refusal = errors.New("ERR \x1b]0;x\a\u202e\r é")
 		case what == "ended":
-			f.refusal = final{errors.New("sequence orders has ended at 9")}
+			f.Refusal = final{errors.New("sequence orders has ended at 9")}
 		case what == "port":
 			s.is = 0
 		case what == "cluster":
@@ -48,9 +48,9 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 		case w == "no address":
 			s.config.Cluster = ""
 		case what == "budget" && err == nil:
-			f.budget = n
+			f.Budget = n
 		case what == "most" && err == nil:
-			f.most = n
+			f.Most = n
 		default:
 			t.Fatalf("with %s is not understood", w)
 		}
@@ -76,7 +76,7 @@ var grammar = transcript.Grammar{Most: most, Lines: transcript.Lines,
 
 func clientOf(s *Session) transcript.Client {
 	return transcript.Client{Session: s, Counted: func() protocol.Counts { return counted(s) },
-		Wait:   func(r *rand.Rand) { s.config.Handler.(*fake).waits = r },
+		Wait:   func(r *rand.Rand) { s.config.Handler.(*fake).Waits = r },
 		Resume: func(state []byte) (transcript.Session, error) { return Resume(s.config, true, state) }}
 }
 
