@@ -1,7 +1,6 @@
 package memcache
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -15,10 +14,10 @@ import (
 type punctual struct {
 	*fake
 	transcript.Numbers
-	clock  int64    // ns; each look at it takes a second
-	script string   // of the Mints and Reserves to come that have a moment
-	asked  []string // the moments of all, in seconds
-	reads  int      // of the clock
+	clock  int64     // ns; each look at it takes a second
+	script string    // of the Mints and Reserves to come that have a moment
+	asked  []id.When // all that have one
+	reads  int       // of the clock
 }
 
 func (p *punctual) Source(key []byte) id.Source {
@@ -61,11 +60,7 @@ func (p *punctual) ask(when id.When) error {
 	if when.Moment == 0 {
 		return id.ErrMoment
 	}
-	word := fmt.Sprint(when.Moment / 1e9)
-	if when.Redirect {
-		word += " or where"
-	}
-	p.asked = append(p.asked, word)
+	p.asked = append(p.asked, when)
 	next := byte('i')
 	if p.script != "" {
 		next, p.script = p.script[0], p.script[1:]
@@ -97,33 +92,19 @@ func TestMomentsThatWereKeptForLong(t *testing.T) {
 			p, s := newPunctual("w")
 			p.clock = start - 1e9
 			in := []byte("get strict\r\n")
-			var moments []int64
-			s.config.Handler = tells{p, &moments}
 			s.Feed(0, in, nil)
 			p.clock += wait - 1e9
 			s.Feed(0, in, nil)
-			if len(moments) != 2 || moments[0] < start || moments[0] >= start+64 || moments[1] < moments[0] ||
-				moments[1] > start+wait+63 ||
-				wait <= 120e9 && moments[1] != moments[0] {
-				t.Errorf("from %d, for %d ns: %v", start, wait, moments)
+			if len(p.asked) != 2 {
+				t.Fatalf("from %d, for %d ns: asked %v", start, wait, p.asked)
+			}
+			first, again := p.asked[0].Moment, p.asked[1].Moment
+			if first < start || first >= start+64 || again < first || again > start+wait+63 ||
+				wait <= 120e9 && again != first {
+				t.Errorf("from %d, for %d ns: %d, then %d", start, wait, first, again)
 			}
 		}
 	}
-}
-
-// tells is a Handler that notes the moments.
-type tells struct {
-	*punctual
-	moments *[]int64
-}
-
-func (c tells) Source([]byte) id.Source { return c }
-
-func (c tells) Mint(when id.When, n int, bulk bool) (id.Run, error) {
-	if when.Moment != 0 {
-		*c.moments = append(*c.moments, when.Moment)
-	}
-	return c.punctual.Mint(when, n, bulk)
 }
 
 var _ protocol.Handler = (*punctual)(nil)

@@ -43,12 +43,11 @@ func TestSessions(t *testing.T) {
 				add(fmt.Sprintf("asked for %d sources", sifts.asked))
 			}
 			if strict != nil {
-				for i, m := range strict.asked {
-					var moment int64
-					fmt.Sscan(m, &moment)
-					strict.asked[i] = strings.Replace(m, fmt.Sprint(moment), fmt.Sprint(moment-began), 1)
+				var moments []string
+				for _, when := range strict.asked {
+					moments = append(moments, fmt.Sprint(when.Moment/1e9-began)+map[bool]string{true: " or where"}[when.Redirect])
 				}
-				add(fmt.Sprintf("looked %d times at the clock, asked with %s", strict.reads, strings.Join(strict.asked, ", ")))
+				add(fmt.Sprintf("looked %d times at the clock, asked with %s", strict.reads, strings.Join(moments, ", ")))
 				strict.asked = nil
 			}
 		}
