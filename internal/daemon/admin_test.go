@@ -4,11 +4,15 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/tempfile"
 )
@@ -24,6 +28,27 @@ func authFile(t *testing.T, lines ...string) (path string) {
 	path = filepath.Join(t.TempDir(), "users")
 	tempfile.Write(t, path, text.String())
 	return path
+}
+
+// administer sends METHOD /path to the admin port that the daemon would have.
+func (d *Daemon) administer(t *testing.T, request string) (status int, answer string) {
+	t.Helper()
+	list, err := users.Load(authFile(t, "ann:top:*=admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all users.Directory
+	all.Replace(list)
+	c := at(reflect.ValueOf(d.services).Elem(), "g", "Admin").Interface().(adminapi.Config)
+	c.Login = func(http.ResponseWriter, *http.Request) *users.Account { return all.Bearer([]byte("top")) }
+	method, path, _ := strings.Cut(request, " ")
+	w := httptest.NewRecorder()
+	adminapi.New(c).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	for tries := 0; method == "GET" && w.Code == http.StatusServiceUnavailable && tries < 20; tries++ { // etcd was late
+		w = httptest.NewRecorder()
+		adminapi.New(c).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	}
+	return w.Code, w.Body.String()
 }
 
 // ask sends METHOD /path to a service of the daemon, with a token as the bearer or as a user's password.

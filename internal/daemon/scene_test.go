@@ -8,14 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/script"
 	"github.com/katsubushi/katsubushi/v3/test/tempfile"
@@ -30,17 +34,29 @@ type scene struct {
 	log     childprocess.Log
 	daemons map[string]*Daemon
 	clients map[string]*bufio.ReadWriter // one of each daemon
+	known   [][2]string                  // values and the words that stand for them, the latest first
 }
 
 // TestScripts plays what running daemons do, and what settings are refused.
 func TestScripts(t *testing.T) {
-	for _, file := range []string{"admin", "daemon"} {
+	files := []string{"admin", "daemon"}
+	if runtime.GOOS == "linux" {
+		files = append(files, "timestamps")
+	}
+	for _, file := range files {
 		script.Run(t, "testdata/"+file+".txt", func(t *testing.T, play func(script.Do)) {
 			s := &scene{t: t, dir: t.TempDir(), daemons: map[string]*Daemon{}, clients: map[string]*bufio.ReadWriter{}}
 			s.config = testConfig()
 			s.config.Log = slog.New(slog.NewTextHandler(&s.log, nil))
 			calls := s.calls()
-			play(func(words []string) string { return s.masked(calls.Do(t, words)) })
+			play(func(words []string) string {
+				for i := range words {
+					for _, k := range s.known {
+						words[i] = strings.ReplaceAll(words[i], k[1], k[0])
+					}
+				}
+				return s.masked(calls.Do(t, words))
+			})
 		})
 	}
 }
@@ -52,11 +68,19 @@ var masks = []struct {
 }{
 	{regexp.MustCompile(`"(next|left)":"[2-9]\d+"`), `"$1":..`}, {regexp.MustCompile(`\b[1-9]\d{18}\b`), "ID"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f-]{27}\b`), "UUID"}, {regexp.MustCompile(`([:|])\d{5}\b`), "${1}PORT"},
+	{regexp.MustCompile(`(until|"until":)([ "]+)\d{4}-[-T:.Z\d]+`), "$1${2}TIME"},
 	{regexp.MustCompile(`(CONFIG cluster 0|at_hand|block|waits|waited_ms|request_duration_us) \d+`), "$1 .."},
 }
 
+// grouped finds ids as the page writes them.
+var grouped = regexp.MustCompile(`\b\d(,\d{3}){6}\b`)
+
 func (s *scene) masked(text string) string {
 	text = strings.ReplaceAll(text, s.dir, "DIR")
+	text = grouped.ReplaceAllStringFunc(text, func(id string) string { return strings.ReplaceAll(id, ",", "") })
+	for _, k := range s.known {
+		text = strings.ReplaceAll(text, k[0], k[1])
+	}
 	for _, m := range masks {
 		text = m.of.ReplaceAllString(text, m.by)
 	}
@@ -132,6 +156,18 @@ func (s *scene) page(who, accept, path, pattern string) string {
 	return fitting(strings.Split(text, "\n"), pattern)
 }
 
+// name lets a word stand for a value from now on.
+func (s *scene) name(value, word string) {
+	v, _ := strconv.ParseUint(value, 10, 64)
+	s.known = append([][2]string{{value, word}, {fmt.Sprint(float64(v)), "about " + word}}, s.known...)
+}
+
+// administer asks the admin port that a daemon would have.
+func (s *scene) administer(who, request string) string {
+	status, text := s.daemons[who].administer(s.t, request)
+	return fmt.Sprint(status, " ", strings.TrimSpace(text))
+}
+
 func (s *scene) problems(err error) string {
 	var list []string
 	for _, p := range problem.Of(err) {
@@ -182,9 +218,25 @@ func (s *scene) calls() script.Calls {
 			s.daemons[who] = d
 			s.connect(who)
 		},
-		"reload":  func(who string) { s.daemons[who].Reload() },
-		"leave":   func(who string) { s.daemons[who].observer.Leave() },
-		"connect": s.connect, "say": s.say, "get": get,
+		"etcd": func() { s.config.Counters.URL = etcdtest.URL(s.t, etcdtest.Start(s.t)) },
+		// the last word of an answer has a name from then on
+		"as": func(name string, words ...string) {
+			f := strings.Fields(s.calls().Do(s.t, words))
+			s.name(f[len(f)-1], name)
+		},
+		"raise": func(who, name string, ahead time.Duration) string { // to FLOOR
+			floor, err := generator.Katsubushi().Compose(
+				generator.Parts{Time: time.Now().Add(ahead), Worker: 1000, Sequence: 9})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.name(fmt.Sprint(floor), "FLOOR")
+			return s.administer(who, fmt.Sprintf("POST /generators/%s/raise?at_least=%d", name, floor))
+		},
+		"administer": s.administer,
+		"reload":     func(who string) { s.daemons[who].Reload() },
+		"leave":      func(who string) { s.daemons[who].observer.Leave() },
+		"connect":    s.connect, "say": s.say, "get": get,
 		"knock": func(who, request string) string { // over a connection of its own, and hears one line
 			return one(s.t, s.daemons[who].Addr().String(), strings.ReplaceAll(request, `\n`, "\r\n")+"\r\n")
 		},

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,10 +17,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
 
@@ -42,27 +38,6 @@ func (d *Daemon) demote(ctx context.Context, group int) error {
 		return r.Demote(ctx, group)
 	}
 	return leader.ErrNotLeader
-}
-
-// administer sends METHOD /path to the admin port that the daemon would have.
-func (d *Daemon) administer(t *testing.T, request string) (status int, answer string) {
-	t.Helper()
-	list, err := users.Load(authFile(t, "ann:top:*=admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all users.Directory
-	all.Replace(list)
-	c := at(reflect.ValueOf(d.services).Elem(), "g", "Admin").Interface().(adminapi.Config)
-	c.Login = func(http.ResponseWriter, *http.Request) *users.Account { return all.Bearer([]byte("top")) }
-	method, path, _ := strings.Cut(request, " ")
-	w := httptest.NewRecorder()
-	adminapi.New(c).ServeHTTP(w, httptest.NewRequest(method, path, nil))
-	for tries := 0; method == "GET" && w.Code == http.StatusServiceUnavailable && tries < 20; tries++ { // etcd was late
-		w = httptest.NewRecorder()
-		adminapi.New(c).ServeHTTP(w, httptest.NewRequest(method, path, nil))
-	}
-	return w.Code, w.Body.String()
 }
 
 // handsOver hears when a daemon that stops hands a group over: its ports must be open then, so that it can
