@@ -8,21 +8,17 @@ import (
 	"math"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
-	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/names"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/services"
@@ -147,21 +143,6 @@ func TestGroupsOfStatistics(t *testing.T) {
 	}
 }
 
-// TestWhatIsCounted: one id is one in the statistics, in the metrics and in a sample.
-func TestWhatIsCounted(t *testing.T) {
-	o := watching(t, "u uuid4", unchanged)
-	o.services.Requests.IDs.Add(3)
-	o.services.Called.IDs.Add(4)
-	o.services.Requests.Refused.Add(5)
-	metrics := map[string]any{}
-	o.Figures(func(f figure.Figure) { metrics[f.Metric] = f.Value })
-	nine := o.NineStats()
-	if nine.GetHits != 7 || nine.GetMisses != 5 || nine.CmdGet != 12 || metrics["ids_issued_total"] != uint64(7) ||
-		o.Sample().IDs != 7 || o.View().IDs != 7 {
-		t.Errorf("%v, %v, %d", nine, metrics["ids_issued_total"], o.Sample().IDs)
-	}
-}
-
 // TestChartsUntilStop: samples are taken from Start to Stop, and only where a port shows them.
 func TestChartsUntilStop(t *testing.T) {
 	for port, want := range map[int]bool{0: false, 8080: true} {
@@ -250,31 +231,6 @@ func TestPageNamesTheStore(t *testing.T) {
 	if got := o.storeFacts(); !slices.Equal(got, want) {
 		t.Errorf("/readyz says %q of it, want %q", got, want)
 	}
-}
-
-// TestPageOfASequence: what it shows of a sequence, and of a sequence alone.
-func TestPageOfASequence(t *testing.T) {
-	o := watching(t, "random uuid4", unchanged)
-	def := kinds.Declared(counter.Definition{Name: "orders"})
-	o.names.Catalog.Declare([]issuer.Declared{{Definition: def, From: judged{o.windows.Issuer}}})
-	got := map[string]*page.Sequence{}
-	for _, n := range o.View().Names {
-		got[n.Name] = n.Sequence
-	}
-	want := page.Sequence{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
-	if len(got) != 2 || got["orders"] == nil || *got["orders"] != want || got["random"] != nil {
-		t.Errorf("%+v", got)
-	}
-}
-
-// A judged kind has a condition.
-type judged struct{ issuer.Kind }
-
-func (judged) Issued() uint64  { return 0 }
-func (judged) Refused() uint64 { return 0 }
-
-func (judged) Figures(func(figure.Figure)) issuer.Condition {
-	return issuer.Condition{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
 }
 
 // A factual store is one of which something is known.
@@ -422,58 +378,6 @@ func TestManyLanesAreOneEvent(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// TestMemcachedStatistics: each statistic is the sum of its own counters. Each counter here is a power of two.
-func TestMemcachedStatistics(t *testing.T) {
-	o := watching(t, "", unchanged)
-	var n protocol.Counts
-	for i := range n {
-		n[i] = 1 << i
-	}
-	n[protocol.IncrHits], n[protocol.CmdIncr] = 3, 10
-	o.front.Connections.Refused.Add(1)
-	o.front.Connections.Current.Add(2)
-	o.front.Connections.BytesRead.Add(3)
-	o.front.Connections.BytesWritten.Add(4)
-	o.front.Connections.IdleClosed.Add(5)
-	o.front.Connections.AcceptErrors.Add(6)
-	got := map[string]string{}
-	show := func(name string, value any) { got[name] = fmt.Sprint(value) }
-	o.memcachedStats(&n, show)
-	o.ownFigures(&n, func(f figure.Figure) { show(f.Stat, f.Value) })
-	power := func(counters ...protocol.Counter) string {
-		sum := uint64(0)
-		for _, c := range counters {
-			sum |= 1 << c
-		}
-		return fmt.Sprint(sum)
-	}
-	for name, want := range map[string]string{
-		"pointer_size": fmt.Sprint(strconv.IntSize), "max_connections": "10", "threads": "1", "accepting_conns": "1",
-		"rejected_connections": "1", "connection_structures": "2", "bytes_read": "3", "bytes_written": "4",
-		"idle_kicks": "5", "listen_disabled_num": "6", "incr_hits": "3", "incr_misses": "7",
-		"cmd_set": power(protocol.CmdSet), "cmd_flush": power(protocol.CmdFlush), "delete_hits": "0",
-		"delete_misses": power(protocol.CmdDelete), "touch_hits": power(protocol.CmdGat),
-		"touch_misses": power(protocol.CmdTouch), "cmd_touch": power(protocol.CmdTouch, protocol.CmdGat),
-		"cmd_meta": power(protocol.CmdMetaGet, protocol.CmdMeta), "cmd_ids": power(protocol.CmdIDs),
-		"get_requests": power(protocol.CmdGet, protocol.CmdGets, protocol.CmdGat, protocol.CmdMetaGet, protocol.CmdIDs),
-		"engine":       "net", "get_expired": "0", "cas_badval": "0", "evictions": "0",
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %s", name, got[name], want)
-		}
-	}
-	o.Leave()
-	o.memcachedStats(&n, show)
-	if got["accepting_conns"] != "0" {
-		t.Error("a daemon that is about to stop accepts connections:", got["accepting_conns"])
-	}
-	for _, name := range []string{"rusage_user", "rusage_system", "time_field_days_left"} {
-		if got[name] == "" {
-			t.Errorf("there is no %s", name)
 		}
 	}
 }
