@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,29 +14,36 @@ import (
 
 const dashboardFile = "../../deploy/grafana/katsubushi.json"
 
-// TestDashboard: each expression names metrics and labels that there are, and is PromQL; no panel covers another
-// one, and all say what they are about. Whether Grafana knows its fields, make test-dashboard finds out.
-func TestDashboard(t *testing.T) {
+// A dashboard is what these tests read of Grafana's file.
+type dashboard struct {
+	Panels []struct {
+		ID                       int
+		Type, Title, Description string
+		GridPos                  struct{ X, Y, W, H int }
+		Targets                  []struct{ Expr string }
+	}
+	Annotations struct{ List []struct{ Expr string } }
+	Templating  struct {
+		List []struct{ Name, Query string }
+	}
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
 	text, err := os.ReadFile(dashboardFile)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	type place struct{ X, Y, W, H int }
-	var dashboard struct {
-		Panels []struct {
-			ID                       int
-			Type, Title, Description string
-			GridPos                  place
-			Targets                  []struct{ Expr string }
-		}
-		Annotations struct{ List []struct{ Expr string } }
-		Templating  struct {
-			List []struct{ Name, Query string }
-		}
-	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	return d
+}
+
+// TestDashboard: each expression names metrics and labels that there are, and is PromQL; no panel covers another
+// one, and all say what they are about. Whether Grafana knows its fields, make test-dashboard finds out.
+func TestDashboard(t *testing.T) {
+	dashboard := readDashboard(t)
 	var queries []string
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range dashboard.Panels {
@@ -96,34 +102,18 @@ func parsePromQL(t *testing.T, queries []string) {
 // TestDashboardOfFleets: the figures at the top are red where something is wrong, and none of them is a
 // green 0 while no daemon answers.
 func TestDashboardOfFleets(t *testing.T) {
-	text, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
 	tests, err := os.ReadFile("testdata/fleets.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	values := strings.NewReplacer("$job", "ids", "$instance", ".+", "$__rate_interval", "1m", "'", "''")
-	for _, p := range dashboard.Panels {
+	for _, p := range readDashboard(t).Panels {
 		if len(p.Targets) > 0 {
 			expr := values.Replace(p.Targets[0].Expr)
 			tests = bytes.ReplaceAll(tests, []byte("{"+p.Title+"}"), []byte(expr))
 		}
 	}
-	file := filepath.Join(t.TempDir(), "tests.yml")
-	if err := os.WriteFile(file, tests, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := tempfile.Write(t, "tests.yml", string(tests))
 	if out, err := exec.Command(promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, tests)
 	}
