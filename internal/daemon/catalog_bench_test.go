@@ -16,8 +16,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol/resp"
 )
 
-// served returns what sessions share of a daemon that has ids and serves these names, and beside them two sequences that
-// have values without end: free, and strict, which this daemon leads.
+// served returns what sessions share of a daemon that has ids and serves these names, and beside them two sequences
+// that have values without end: free, and strict, which this daemon leads.
 func served(tb testing.TB, definitions string, refuse bool) *protocol.Config {
 	c := testConfig()
 	c.Definitions, c.RefuseUnknown = definitions, refuse
