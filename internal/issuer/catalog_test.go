@@ -182,6 +182,25 @@ func (b *catalogBed) counts(of func(*Name) uint64) string {
 	return strings.Join(said, ", ")
 }
 
+// noted says how often the first name is noted when a loop, or a connection apart, asks for a key: by whom.
+func (b *catalogBed) noted(who, key string) (said string) {
+	h, own := b.handlers[0], new(latency.Asked)
+	one := h.Noting(own)
+	ask := map[string]func([]byte) id.Source{"loop": h.Source, "loop-by-name": h.Named, "connection": one.Source,
+		"connection-by-name": one.Named}[who]
+	for i, asked := range []*latency.Asked{h.Asked(), own} {
+		before, _ := b.Names()[0].Took.Total()
+		s := latency.Sampler{Histogram: new(latency.Histogram), Asked: asked}
+		s.Begins(0)
+		ask([]byte(key))
+		s.Answered()
+		s.Ends()
+		after, _ := b.Names()[0].Took.Total()
+		said += fmt.Sprintf("by the %s %d times\n", [...]string{"loop", "connection"}[i], after-before)
+	}
+	return said
+}
+
 // TestCatalog: testdata/catalog.txt has which kind answers for a key, and who counts what.
 func TestCatalog(t *testing.T) {
 	steps.Run(t, "testdata/catalog.txt", func(t *testing.T) steps.Calls {
@@ -232,6 +251,7 @@ func TestCatalog(t *testing.T) {
 				r, err := b.handlers[loop].Named([]byte(key)).(id.Reserver).Reserve(id.At(0), n)
 				return r.N, err
 			},
+			"noted":    b.noted,
 			"form":     func(key string) bool { return b.handlers[0].Named([]byte(key)).(id.Texter).Form() == id.ULID },
 			"declares": func(key string) bool { return b.Declares([]byte(key)) },
 			"batch":    func(key string, n int) string { return b.batch(t.Context(), key, n) },
@@ -288,47 +308,6 @@ func TestTheSieveLetsAllNamesPass(t *testing.T) {
 		}
 		if !h.names.Load().mayHave([]byte("orders")) || h.names.Load().mayHave([]byte("id")) {
 			t.Error("the sieve holds back a name, or lets id pass")
-		}
-	}
-}
-
-// TestNamesAreNoted when they are asked for, in whichever way, and other keys are not: by a loop, and by a connection
-// apart.
-func TestNamesAreNoted(t *testing.T) {
-	_, c := newCatalog(t, false)
-	c.Declare(named("orders", new(stock)))
-	h := c.Handler(0, nil)
-	own := new(latency.Asked)
-	one := h.Noting(own)
-	answered := func(asked *latency.Asked, ask func(key []byte) id.Source, key string) uint64 {
-		before, _ := c.Names()[0].Took.Total()
-		s := latency.Sampler{Histogram: new(latency.Histogram), Asked: asked}
-		s.Begins(0)
-		if ask([]byte(key)) == nil && key == "orders" {
-			t.Error("orders is not declared")
-		}
-		s.Answered()
-		s.Ends()
-		after, _ := c.Names()[0].Took.Total()
-		return after - before
-	}
-	for what, of := range map[string]struct {
-		ask   func([]byte) id.Source
-		asked *latency.Asked
-	}{
-		"a loop's": {h.Source, h.Asked()}, "a loop's name": {h.Named, h.Asked()}, "a connection's": {one.Source, own},
-		"a connection's name": {one.Named, own},
-	} {
-		if n := answered(of.asked, of.ask, "orders"); n != 1 {
-			t.Errorf("%s: noted %d times", what, n)
-		}
-		if n := answered(of.asked, of.ask, "others"); n != 0 {
-			t.Errorf("%s, of another key: noted %d times", what, n)
-		}
-		if of.asked == own {
-			if n := answered(h.Asked(), of.ask, "orders"); n != 0 {
-				t.Errorf("%s: the loop notes it", what)
-			}
 		}
 	}
 }
