@@ -2,8 +2,7 @@ package front
 
 import (
 	"fmt"
-	"net"
-	"strconv"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,29 +17,18 @@ func TestIDsOverUDP(t *testing.T) {
 	port := redistest.FreePort(t)
 	w := newFront(t, func(c *Config, _ *Given) { c.UDPPort = port })
 	serve(t, w)
-	c, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	var last uint64
+	c := dial(t, "udp", fmt.Sprint("127.0.0.1:", port))
+	last := ""
 	for i := range 10 {
-		c.Write([]byte("\x00\x01\x00\x00\x00\x02\x00\x00get id\r\n")) // one of two datagrams: no reply
-		fmt.Fprintf(c, "\x00%c\x00\x00\x00\x01\x00\x00get id\r\n", rune(i+1))
+		frame := fmt.Sprintf("\x00%c\x00\x00\x00\x01\x00\x00", rune(i+1))
+		io.WriteString(c, "\x00\x01\x00\x00\x00\x02\x00\x00get id\r\n") // one of two datagrams: no reply
+		io.WriteString(c, frame+"get id\r\n")
 		b := make([]byte, 100)
 		n, err := c.Read(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.Split(string(b[:n]), "\r\n")
-		id, err := strconv.ParseUint(lines[1], 10, 64)
-		if err != nil || lines[0] != fmt.Sprintf("\x00%c\x00\x00\x00\x01\x00\x00VALUE id 0 %d", rune(i+1), len(lines[1])) ||
-			lines[2] != "END" {
-			t.Fatalf("%q", lines)
-		}
-		if id <= last {
-			t.Errorf("%d after %d", id, last)
+		rest, ok := strings.CutPrefix(string(b[:n]), frame+"VALUE id 0 19\r\n")
+		id, whole := strings.CutSuffix(rest, "\r\nEND\r\n")
+		if err != nil || !ok || !whole || len(id) != 19 || strings.Trim(id, "0123456789") != "" || id <= last {
+			t.Fatalf("%q after %s, %v", b[:n], last, err)
 		}
 		last = id
 	}
