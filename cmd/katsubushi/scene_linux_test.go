@@ -147,7 +147,9 @@ var indentation = regexp.MustCompile(`(?m)^ {2,4}`)
 // withNames replaces what differs from run to run.
 func (s *scene) withNames(said string) string {
 	said = pids.ReplaceAllString(longIDs.ReplaceAllString(said, "ID"), "$1 PID")
-	longest := func(a, b string) int { return len(s.named[b]) - len(s.named[a]) }
+	longest := func(a, b string) int { // of $store and $redis, which may be one, the latter
+		return cmp.Or(len(s.named[b])-len(s.named[a]), strings.Compare(a, b))
+	}
 	for _, name := range slices.SortedFunc(maps.Keys(s.named), longest) {
 		said = strings.ReplaceAll(said, s.named[name], "$"+name)
 	}
