@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
@@ -42,7 +41,7 @@ func (w *World) Spawn(hosts ...string) *Daemon {
 		hosts = w.Hosts()
 	}
 	d := w.add(1)
-	told, err := json.Marshal(config{w.URL(hosts, w.TB), w.terms.Lease, w.terms.Max})
+	told, err := json.Marshal(config{w.URL(hosts...), w.terms.Lease, w.terms.Max})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -90,7 +89,7 @@ func (d *Daemon) Pause() { d.child.Pause(d.w.TB) }
 func (d *Daemon) Resume() { d.child.Resume(d.w.TB) }
 
 // daemonProcess runs a daemon until it is told to stop, and exits.
-func daemonProcess(open func(cas.Settings) (workerid.Backend, error)) {
+func daemonProcess(stores cas.Kind) {
 	var c config
 	if err := json.Unmarshal([]byte(os.Getenv(asDaemon)), &c); err != nil {
 		fail(err)
@@ -99,7 +98,7 @@ func daemonProcess(open func(cas.Settings) (workerid.Backend, error)) {
 	s.Boot = boot
 	var mu sync.Mutex
 	out := json.NewEncoder(os.Stdout)
-	r, err := run(open, s, 1, 0, func(r report) {
+	r, err := run(Kind{Stores: stores}, s, 1, 0, func(r report) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err := out.Encode(r); err != nil { // whoever wanted to know is gone

@@ -39,20 +39,19 @@ type runner struct {
 func (r *runner) now() int64 { return time.Now().UnixMilli() + r.ahead.Load() }
 
 // run starts a daemon. It tells what happens from one goroutine.
-func run(open func(cas.Settings) (workerid.Backend, error), s cas.Settings, lanes int, ahead int64,
-	tell func(report)) (*runner, error) {
+func run(k Kind, s cas.Settings, lanes int, ahead int64, tell func(report)) (*runner, error) {
 	r := &runner{tell: tell, done: make(chan struct{}), windows: make([]report, lanes)}
 	r.ahead.Store(ahead)
 	s.Now = r.now
 	var err error
-	if r.store, err = open(s); err != nil {
+	if r.store, err = k.Stores.Backend(s, k.Timeout); err != nil {
 		return nil, err
 	}
 	var requests []workerid.Request
 	for range lanes {
 		requests = append(requests, workerid.Request{Min: s.Min, Max: s.Max})
 	}
-	k := workerid.NewKeeper(workerid.Config{
+	keeper := workerid.NewKeeper(workerid.Config{
 		Store: r.store, Lanes: r, Requests: requests, Now: r.now, RunAhead: 100 * time.Millisecond, Heartbeat: s.Heartbeat,
 		Grace: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
@@ -60,14 +59,14 @@ func run(open func(cas.Settings) (workerid.Backend, error), s cas.Settings, lane
 	r.stop = stop
 	ran := make(chan struct{})
 	go func() {
-		k.Run(ctx)
+		keeper.Run(ctx)
 		close(ran)
 	}()
 	go func() {
 		defer close(r.done)
 		last := make([]workerid.LaneStatus, lanes)
 		for ended := false; ; {
-			for i, now := range k.Status() {
+			for i, now := range keeper.Status() {
 				was := last[i]
 				if last[i] = now; was.State != now.State || was.Hi != now.Hi || was.Reason != now.Reason ||
 					was.Worker != now.Worker {
@@ -142,7 +141,7 @@ func (w *World) StartWith(lanes int, ahead time.Duration, hosts ...string) *Daem
 	}
 	d := w.add(lanes)
 	var err error
-	if d.here, err = run(w.Open, w.settings(hosts), lanes, ahead.Milliseconds(), d.hear); err != nil {
+	if d.here, err = run(w.Kind, w.settings(hosts), lanes, ahead.Milliseconds(), d.hear); err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { // without waiting: the servers may be gone

@@ -219,8 +219,10 @@ func (w *World) AnswerLost() {
 
 // AcquisitionLost: the answer to an acquisition does not come. The next one finds it.
 func (w *World) AcquisitionLost() {
-	l := &losesAnswers{Kind: w.Kind}
-	w.Kind.Open = l.open
+	l, hears := &losesAnswers{}, w.Stores.Driver
+	w.Stores.Driver = func(s cas.Settings, t cas.Target, timeout time.Duration, lasting bool) cas.Driver {
+		return deafDriver{hears(s, t, timeout, lasting), l}
+	}
 	d := w.Start()
 	w.serve(d)
 	l.mu.Lock()
@@ -236,7 +238,6 @@ func (w *World) AcquisitionLost() {
 
 // losesAnswers loses that to the first acquisition, and remembers the next one.
 type losesAnswers struct {
-	Kind
 	mu              sync.Mutex
 	first, next     []uint64 // worker ids
 	firstAt, nextAt time.Time
@@ -245,15 +246,6 @@ type losesAnswers struct {
 type deafDriver struct {
 	cas.Driver
 	l *losesAnswers
-}
-
-func (l *losesAnswers) open(s cas.Settings) (workerid.Backend, error) {
-	d, err := l.Driver(s)
-	if err != nil {
-		return nil, err
-	}
-	return cas.Open(cas.Config{Terms: s.Terms, Driver: deafDriver{d, l}, Kind: "test", Where: "behind a wall",
-		Boot: s.Boot})
 }
 
 func (d deafDriver) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
@@ -344,7 +336,7 @@ func (w *World) TwoLanes() {
 // Clone: a copy of a process's memory goes on beside the original, over a connection of its own.
 func (w *World) Clone() {
 	session := func() *cas.Session {
-		d, err := w.Driver(w.settings(w.Hosts()))
+		d, err := w.driver(w.settings(w.Hosts()))
 		if err != nil {
 			w.Fatal(err)
 		}

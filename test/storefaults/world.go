@@ -2,11 +2,13 @@ package storefaults
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,20 +19,25 @@ import (
 )
 
 // Quorum skips a test that breaks servers of three, unless KATSUBUSHI_SOAK is set: each takes half a
-// minute and three servers. Those in always run always.
-func Quorum(t *testing.T, always ...string) {
+// minute and three servers.
+func Quorum(t *testing.T) {
 	t.Helper()
-	if !slices.Contains(always, t.Name()) && os.Getenv("KATSUBUSHI_SOAK") == "" {
+	if os.Getenv("KATSUBUSHI_SOAK") == "" {
 		t.Skip("make faults runs it")
 	}
 }
 
 // A Kind is a kind of store.
 type Kind struct {
-	URL    func(hosts []string, t testing.TB) string // of a pool of this test
-	Open   func(s cas.Settings) (workerid.Backend, error)
-	Driver func(s cas.Settings) (cas.Driver, error)
-	Admin  func(s cas.Settings) (workerid.Admin, error)
+	Stores  cas.Kind
+	User    string                                           // with the password, as it stands in a URL; empty = none
+	Timeout time.Duration                                    // of a call; 0 = cas.DefaultTimeout
+	Servers func(t testing.TB, n int, mayBreak bool) Servers // for a test, which may replace the data if mayBreak
+}
+
+func (k Kind) driver(s cas.Settings) (cas.Driver, error) {
+	made, err := k.Stores.Config(s, 0, true)
+	return made.Driver, err
 }
 
 // Servers are those of one store, which a test may break.
@@ -75,6 +82,7 @@ type World struct {
 	Kind
 	Servers
 	terms workerid.Terms
+	ns    string
 
 	look *look // made when it is wanted first
 
@@ -92,14 +100,22 @@ type window struct {
 // New makes a World with a pool of worker ids from 1 to ids.
 func New(t testing.TB, k Kind, s Servers, lease time.Duration, ids uint64) *World {
 	t.Helper()
-	w := &World{TB: t, Kind: k, Servers: s, terms: terms(lease, ids), windows: map[uint64][]window{}}
+	w := &World{TB: t, Kind: k, Servers: s, terms: terms(lease, ids), ns: fmt.Sprint("faults", pools.Add(1)),
+		windows: map[uint64][]window{}}
 	w.MakePool()
 	return w
 }
 
+var pools atomic.Int64
+
+// URL is that of the pool at these addresses.
+func (w *World) URL(hosts ...string) string {
+	return fmt.Sprintf("%s://%s%s?ns=%s", w.Stores.Scheme, w.User, strings.Join(hosts, ","), w.ns)
+}
+
 // settings are those of a daemon that reaches the store at these addresses.
 func (w *World) settings(hosts []string) cas.Settings {
-	s := cas.Settings{URL: w.URL(hosts, w.TB), Terms: w.terms}
+	s := cas.Settings{URL: w.URL(hosts...), Terms: w.terms}
 	s.Boot = boot
 	return s
 }
@@ -161,7 +177,7 @@ type look struct {
 func (w *World) with(what string, f func(ctx context.Context, l look) error) {
 	w.Helper()
 	if w.look == nil {
-		d, err := w.Driver(w.settings(w.Hosts()))
+		d, err := w.driver(w.settings(w.Hosts()))
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -185,7 +201,7 @@ func (w *World) with(what string, f func(ctx context.Context, l look) error) {
 // operator does what `katsubushi lease` does, until that succeeds.
 func (w *World) operator(what string, f func(ctx context.Context, a workerid.Admin) error) {
 	w.Helper()
-	a, err := w.Admin(w.settings(w.Hosts()))
+	a, err := w.Stores.Admin(w.settings(w.Hosts()), 0)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -245,10 +261,17 @@ func (w *World) View() (v pool.View) {
 // Proxy is one in front of a server.
 func (w *World) Proxy(i int) *redistest.Proxy { return redistest.NewProxy(w.TB, w.Hosts()[i]) }
 
-// Main is for TestMain: it runs the tests, or what Spawn starts.
-func Main(open func(cas.Settings) (workerid.Backend, error), tests func()) {
+// Main is for TestMain: it runs the tests, or what Spawn starts. In the end it calls end. It runs more tests beside
+// each other than there are processors: they wait for servers most of the time.
+func Main(m *testing.M, stores cas.Kind, end func()) {
 	if os.Getenv(asDaemon) != "" {
-		daemonProcess(open)
+		daemonProcess(stores)
 	}
-	tests()
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		flag.Set(f.Name, "8")
+	}
+	code := m.Run()
+	end()
+	os.Exit(code)
 }

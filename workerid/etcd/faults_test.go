@@ -1,33 +1,15 @@
 package etcd
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/storefaults"
 	"github.com/katsubushi/katsubushi/v3/workerid"
-	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-// TestMain runs more tests beside each other than there are processors: they wait for servers most of
-// the time.
-func TestMain(m *testing.M) {
-	storefaults.Main(openStore, func() {
-		flag.Parse()
-		if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-			flag.Set(f.Name, "8")
-		}
-		os.Exit(m.Run())
-	})
-}
-
-func openStore(s cas.Settings) (workerid.Backend, error) { return Config{Settings: s}.Open() }
+func TestMain(m *testing.M) { storefaults.Main(m, stores, func() {}) }
 
 // members are those that a test may break.
 type members struct {
@@ -73,83 +55,11 @@ func (s members) Save() (file string) {
 
 func (s members) Restore(file string) { etcdtest.Replace(s.all, file) }
 
-func kind(timeout time.Duration) storefaults.Kind {
-	ns := fmt.Sprintf("faults%d", pools.Add(1))
-	return storefaults.Kind{
-		URL:  func(hosts []string, t testing.TB) string { return "etcd://" + strings.Join(hosts, ",") + "?ns=" + ns },
-		Open: func(s cas.Settings) (workerid.Backend, error) { return Config{Settings: s, Timeout: timeout}.Open() },
-		Driver: func(s cas.Settings) (cas.Driver, error) {
-			made, err := stores.Config(s, 0, lasting)
-			return made.Driver, err
-		},
-		Admin: func(s cas.Settings) (workerid.Admin, error) { return Config{Settings: s}.OpenAdmin() },
-	}
-}
+var kind = storefaults.Kind{Stores: stores, Servers: func(t testing.TB, n int, _ bool) storefaults.Servers {
+	return members{t, etcdtest.Cluster(t, n)}
+}}
 
-// calm is a pool on one etcd that nothing happens to.
-func calm(t *testing.T, ids uint64) *storefaults.World {
-	t.Parallel()
-	return storefaults.New(t, kind(storefaults.Calm), members{t, etcdtest.Cluster(t, 1)}, long, ids)
-}
-
-// world is a pool on an etcd of n members.
-func world(t *testing.T, n int, lease time.Duration, ids uint64) *storefaults.World {
-	if n > 1 {
-		storefaults.Quorum(t, "TestTheLeaderIsKilled", "TestRestoreWithHoldersAlive")
-	}
-	t.Parallel()
-	return storefaults.New(t, kind(0), members{t, etcdtest.Cluster(t, n)}, lease, ids)
-}
-
-const (
-	long  = storefaults.Long
-	short = storefaults.Short
-)
-
-func TestAMemberStops(t *testing.T)      { world(t, 3, long, 3).ServerStops() }
-func TestAMemberIsKilled(t *testing.T)   { world(t, 3, long, 3).ServerKilled() }
-func TestTheLeaderStops(t *testing.T)    { world(t, 3, long, 3).LeaderStops() }
-func TestTheLeaderIsKilled(t *testing.T) { world(t, 3, long, 3).LeaderKilled() }
-func TestAMajorityStops(t *testing.T)    { world(t, 3, short, 3).MajorityStops() }
-func TestAMajorityIsKilled(t *testing.T) { world(t, 3, short, 3).MajorityKilled() }
-func TestAllMembersRestart(t *testing.T) { world(t, 3, long, 3).AllRestart() }
-
-func TestExpiryWithoutASuccessor(t *testing.T) { world(t, 1, short, 3).ExpiryWhileStopped() }
-func TestExpiryWithASuccessor(t *testing.T)    { world(t, 1, short, 1).ExpiryWithSuccessor() }
-func TestRequestsAreHeld(t *testing.T)         { world(t, 1, long, 2).PartitionOfRequests() }
-func TestAnswersAreHeld(t *testing.T)          { world(t, 1, long, 2).PartitionOfAnswers() }
-func TestAnAnswerIsLost(t *testing.T)          { world(t, 1, long, 1).AnswerLost() }
-func TestAnAcquisitionIsLost(t *testing.T)     { world(t, 1, long, 3).AcquisitionLost() }
-func TestPoolOf3With5Daemons(t *testing.T)     { world(t, 1, short, 3).FiveForThree() }
-func TestTwoLanesOfADaemon(t *testing.T)       { calm(t, 3).TwoLanes() }
-func TestCloneOfAProcess(t *testing.T)         { world(t, 1, long, 1).Clone() }
-
-func TestMassStart(t *testing.T) {
-	n := uint64(20)
-	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
-		n = 200
-	}
-	world(t, 1, storefaults.Medium, n).MassStart()
-}
-
-func TestRestoreWithHoldersAlive(t *testing.T)      { world(t, 3, short, 3).RestoreWithHolders() }
-func TestRestoreWithANewcomerFirst(t *testing.T)    { world(t, 1, short, 4).RestoreWithNewcomer() }
-func TestRestoreWithAllHoldersStopped(t *testing.T) { world(t, 1, short, 4).RestoreWithAllStopped() }
-func TestAllDataIsWiped(t *testing.T)               { world(t, 1, short, 2).Wiped() }
-
-const year = 365 * 24 * time.Hour
-
-func TestWrongClockAtStart(t *testing.T) {
-	for _, ahead := range []time.Duration{time.Hour, -time.Hour, year} {
-		t.Run(ahead.String(), func(t *testing.T) { world(t, 1, long, 6).ClockAtStart(ahead) })
-	}
-}
-
-func TestWrongClockWhileRunning(t *testing.T) {
-	for _, ahead := range []time.Duration{time.Hour, -time.Hour, year} {
-		t.Run(ahead.String(), func(t *testing.T) { world(t, 1, long, 3).ClockWhileRunning(ahead) })
-	}
-}
+func TestFaults(t *testing.T) { storefaults.Faults(t, kind) }
 
 // serving waits until daemons serve and extend their leases.
 func serving(w *storefaults.World, all ...*storefaults.Daemon) {
@@ -165,7 +75,7 @@ func serving(w *storefaults.World, all ...*storefaults.Daemon) {
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t, "--quota-backend-bytes", "3000000")
-	w := storefaults.New(t, kind(0), members{t, []*etcdtest.Member{m}}, long, 3)
+	w := storefaults.New(t, kind, members{t, []*etcdtest.Member{m}}, storefaults.Long, 3)
 	const words = "no space left for writes (NOSPACE)"
 	holder := w.Start()
 	serving(w, holder)
@@ -183,7 +93,9 @@ func TestNoSpace(t *testing.T) {
 
 // The same address leads to another member, as it does behind a load balancer.
 func TestConnectionMovesToAnotherMember(t *testing.T) {
-	w := world(t, 3, long, 1)
+	storefaults.Quorum(t)
+	t.Parallel()
+	w := storefaults.New(t, kind, kind.Servers(t, 3, false), storefaults.Long, 1)
 	p := w.Proxy(0)
 	d := w.Start(p.Addr())
 	serving(w, d)

@@ -1,14 +1,12 @@
 package zookeeper
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,17 +19,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
-func TestMain(m *testing.M) {
-	storefaults.Main(openStore, func() {
-		flag.Parse()
-		if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-			flag.Set(f.Name, "8") // they wait most of the time
-		}
-		zktest.Main(m)
-	})
-}
-
-func openStore(s cas.Settings) (workerid.Backend, error) { return Config{Settings: s}.Open() }
+func TestMain(m *testing.M) { storefaults.Main(m, stores, zktest.End) }
 
 // servers are those that a test may break.
 type servers struct {
@@ -48,99 +36,22 @@ func (s servers) Leader() int      { return s.all.Leader() }
 func (s servers) Save() string     { return s.all[0].Save() }
 func (s servers) Restore(c string) { s.all[0].Restore(c) }
 
-var pools atomic.Int64
-
-func kind(timeout time.Duration) storefaults.Kind {
-	chroot := fmt.Sprintf("/faults%d", pools.Add(1))
-	return storefaults.Kind{
-		URL:  func(hosts []string, t testing.TB) string { return "zookeeper://" + strings.Join(hosts, ",") + chroot },
-		Open: func(s cas.Settings) (workerid.Backend, error) { return Config{Settings: s, Timeout: timeout}.Open() },
-		Driver: func(s cas.Settings) (cas.Driver, error) {
-			made, err := stores.Config(s, 0, true)
-			return made.Driver, err
-		},
-		Admin: func(s cas.Settings) (workerid.Admin, error) { return Config{Settings: s}.OpenAdmin() },
+var kind = storefaults.Kind{Stores: stores, Servers: func(t testing.TB, n int, mayBreak bool) storefaults.Servers {
+	switch {
+	case mayBreak:
+		return servers{zktest.Servers{zktest.Start(t)}}
+	case n == 3:
+		return servers{zktest.Three(t)}
 	}
-}
+	return servers{zktest.Servers{zktest.Common(t)}}
+}}
 
-// three is a pool on three servers that only this test uses.
-func three(t *testing.T, lease time.Duration, ids uint64) *storefaults.World {
-	storefaults.Quorum(t, "TestTheLeaderIsKilled", "TestRestoreWithHoldersAlive")
-	t.Parallel()
-	return storefaults.New(t, kind(0), servers{zktest.Three(t)}, lease, ids)
-}
-
-// common is a pool on a server that other tests use as well.
-func common(t *testing.T, lease time.Duration, ids uint64) *storefaults.World {
-	t.Parallel()
-	return storefaults.New(t, kind(0), servers{zktest.Servers{zktest.Common(t)}}, lease, ids)
-}
-
-// calm is a pool on that server, to which nothing happens.
-func calm(t *testing.T, ids uint64) *storefaults.World {
-	t.Parallel()
-	all := servers{zktest.Servers{zktest.Common(t)}}
-	return storefaults.New(t, kind(storefaults.Calm), all, storefaults.Long, ids)
-}
-
-// alone is a pool on a server of its own.
-func alone(t *testing.T, lease time.Duration, ids uint64) *storefaults.World {
-	t.Parallel()
-	return storefaults.New(t, kind(0), servers{zktest.Servers{zktest.Start(t)}}, lease, ids)
-}
-
-func TestAServerStops(t *testing.T)      { three(t, storefaults.Long, 3).ServerStops() }
-func TestAServerIsKilled(t *testing.T)   { three(t, storefaults.Long, 3).ServerKilled() }
-func TestTheLeaderStops(t *testing.T)    { three(t, storefaults.Long, 3).LeaderStops() }
-func TestTheLeaderIsKilled(t *testing.T) { three(t, storefaults.Long, 3).LeaderKilled() }
-func TestAMajorityStops(t *testing.T)    { three(t, storefaults.Short, 3).MajorityStops() }
-func TestAMajorityIsKilled(t *testing.T) { three(t, storefaults.Short, 3).MajorityKilled() }
-func TestAllServersRestart(t *testing.T) { three(t, storefaults.Long, 3).AllRestart() }
-
-func TestExpiryWithoutASuccessor(t *testing.T) { common(t, storefaults.Short, 3).ExpiryWhileStopped() }
-func TestExpiryWithASuccessor(t *testing.T)    { common(t, storefaults.Short, 1).ExpiryWithSuccessor() }
-func TestRequestsAreHeld(t *testing.T)         { common(t, storefaults.Long, 2).PartitionOfRequests() }
-func TestAnswersAreHeld(t *testing.T)          { common(t, storefaults.Long, 2).PartitionOfAnswers() }
-func TestAnAnswerIsLost(t *testing.T)          { common(t, storefaults.Long, 1).AnswerLost() }
-func TestAnAcquisitionIsLost(t *testing.T)     { common(t, storefaults.Long, 3).AcquisitionLost() }
-func TestPoolOf3With5Daemons(t *testing.T)     { common(t, storefaults.Short, 3).FiveForThree() }
-func TestTwoLanesOfADaemon(t *testing.T)       { calm(t, 3).TwoLanes() }
-func TestCloneOfAProcess(t *testing.T)         { common(t, storefaults.Long, 1).Clone() }
-
-func TestMassStart(t *testing.T) {
-	n := uint64(20)
-	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
-		n = 200
-	}
-	common(t, storefaults.Medium, n).MassStart()
-}
-
-func TestRestoreWithHoldersAlive(t *testing.T) { alone(t, storefaults.Short, 3).RestoreWithHolders() }
-func TestRestoreWithAllHoldersStopped(t *testing.T) {
-	alone(t, storefaults.Short, 3).RestoreWithAllStopped()
-}
-func TestDataDirectoryWiped(t *testing.T) { alone(t, storefaults.Short, 2).Wiped() }
-func TestRestoreWithANewcomerFirst(t *testing.T) {
-	alone(t, storefaults.Short, 4).RestoreWithNewcomer()
-}
-
-const year = 365 * 24 * time.Hour
-
-func TestWrongClockAtStart(t *testing.T) {
-	for _, ahead := range []time.Duration{time.Hour, -time.Hour, year} {
-		t.Run(ahead.String(), func(t *testing.T) { common(t, storefaults.Long, 6).ClockAtStart(ahead) })
-	}
-}
-
-func TestWrongClockWhileRunning(t *testing.T) {
-	for _, ahead := range []time.Duration{time.Hour, -time.Hour, year} {
-		t.Run(ahead.String(), func(t *testing.T) { common(t, storefaults.Long, 3).ClockWhileRunning(ahead) })
-	}
-}
+func TestFaults(t *testing.T) { storefaults.Faults(t, kind) }
 
 // Reading all records takes longer than a call may: a newcomer gets a worker id all the same.
 func TestANewcomerReadsSlowly(t *testing.T) {
-	w := common(t, storefaults.Long, 400)
+	t.Parallel()
+	w := storefaults.New(t, kind, kind.Servers(t, 1, false), storefaults.Long, 400)
 	slow := w.Proxy(0)
 	slow.Rewrite(func(answers []byte) []byte { // some 60,000 bytes at 20 KB a second
 		time.Sleep(time.Duration(len(answers)) * time.Second / 20_000)
@@ -158,11 +69,9 @@ func TestFaultsAreInTheDocumentation(t *testing.T) {
 func TestAuthRemovedWhileRunning(t *testing.T) {
 	t.Parallel()
 	s := zktest.Common(t)
-	k := kind(0)
-	k.URL = func(hosts []string, t testing.TB) string {
-		return "zookeeper://owner:hush@" + strings.Join(hosts, ",") + "/removed?ns=" + zktest.Namespace(t)
-	}
-	w := storefaults.New(t, k, servers{zktest.Servers{s}}, storefaults.Long, 1)
+	k := kind
+	k.User = "owner:hush@"
+	w := storefaults.New(t, k, k.Servers(t, 1, false), storefaults.Long, 1)
 	d := w.Start()
 	w.Until("it serves", d.Serves)
 	worker := d.Worker()
@@ -172,9 +81,10 @@ func TestAuthRemovedWhileRunning(t *testing.T) {
 		insist(t, "the client is that user", func() error { return plain.AddAuth("digest", []byte(user)) })
 	}
 	give := func(user, password string) {
+		root := Config{Settings: cas.Settings{URL: w.URL(w.Hosts()...)}}.Pool()
 		for _, key := range []string{"meta", "id/0001"} {
 			insist(t, "the key is that user's", func() error {
-				_, err := plain.SetACL("/removed/"+zktest.Namespace(t)+"/"+key, zk.DigestACL(zk.PermAll, user, password), -1)
+				_, err := plain.SetACL(root+"/"+key, zk.DigestACL(zk.PermAll, user, password), -1)
 				return err
 			})
 		}
@@ -202,7 +112,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
 	s := zktest.Start(t, "dataLogDir="+dir)
-	w := storefaults.New(t, kind(0), servers{zktest.Servers{s}}, storefaults.Long, 1)
+	w := storefaults.New(t, kind, servers{zktest.Servers{s}}, storefaults.Long, 1)
 	d := w.Start()
 	w.Until("it serves", d.Serves)
 	worker := d.Worker()
