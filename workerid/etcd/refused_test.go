@@ -93,11 +93,11 @@ func TestUsersAndRights(t *testing.T) {
 	d := as("katsubushi@", "/ids")
 	_, err := d.Connect(within(t, patience))
 	says(t, err, "user katsubushi", "password")
-	until(t, "its connection is closed", proxy.Idle)
+	redistest.Until(t, "its connection is closed", proxy.Idle)
 	password("hush1")
 	works := func() {
 		t.Helper()
-		until(t, "it works again", func() bool {
+		redistest.Until(t, "it works again", func() bool {
 			conn, err := d.Connect(within(t, patience))
 			if err == nil {
 				_, err = d.Commit(within(t, patience), conn, pool.Change{SetMeta: "x"})
@@ -152,7 +152,7 @@ func TestUsersAndRights(t *testing.T) {
 	works()
 
 	done(root.UserDelete(bg, "katsubushi"))
-	until(t, "it is refused", func() bool {
+	redistest.Until(t, "it is refused", func() bool {
 		conn, err = d.Connect(within(t, patience))
 		if err == nil {
 			_, err = d.Commit(within(t, patience), conn, pool.Change{SetMeta: "z"})
@@ -193,12 +193,12 @@ func TestATokenOfAnEarlierRevision(t *testing.T) {
 		_, err := d.Commit(within(t, patience), connected(t, d), pool.Change{SetMeta: "x"})
 		return err
 	}
-	until(t, "it works", func() bool { return commit() == nil })
+	redistest.Until(t, "it works", func() bool { return commit() == nil })
 	if _, err := rootOf(t, m).RoleAdd(bg, "another"); err != nil {
 		t.Fatal(err)
 	}
 	says(t, commit(), "revision of auth store is old")
-	until(t, "it logs in again", func() bool { return commit() == nil })
+	redistest.Until(t, "it logs in again", func() bool { return commit() == nil })
 }
 
 // Certificates on both sides, from files.
@@ -223,7 +223,7 @@ func TestEncrypted(t *testing.T) {
 		return err
 	}
 	mine := cas.Options{CAFile: cert, CertFile: cert, KeyFile: key}
-	until(t, "it works", func() bool { return with("etcds", mine) == nil })
+	redistest.Until(t, "it works", func() bool { return with("etcds", mine) == nil })
 	for what, err := range map[string]error{
 		"no authority":   with("etcds", cas.Options{CertFile: cert, KeyFile: key}),
 		"no certificate": with("etcds", cas.Options{CAFile: cert}),
@@ -242,7 +242,7 @@ func TestNoSpaceForTheDriver(t *testing.T) {
 	d := driverOf(t, settings(t, m), lasting)
 	conn := connected(t, d)
 	fill(t, m)
-	until(t, "there is no space", func() bool {
+	redistest.Until(t, "there is no space", func() bool {
 		_, err := d.Commit(within(t, patience), conn, pool.Change{SetMeta: "x"})
 		return err != nil && strings.Contains(err.Error(), "NOSPACE")
 	})
@@ -264,7 +264,7 @@ func TestNoSpaceForTheDriver(t *testing.T) {
 // fill writes until there is no space.
 func fill(t testing.TB, m *etcdtest.Member) {
 	c := m.Client()
-	until(t, "etcd is full", func() bool {
+	redistest.Until(t, "etcd is full", func() bool {
 		_, err := c.Put(bg, "/filler", strings.Repeat("x", 100_000))
 		return errors.Is(err, rpctypes.ErrNoSpace) // others may come from a busy machine
 	})

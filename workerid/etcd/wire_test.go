@@ -27,20 +27,10 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// until waits for what other goroutines do.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it did not come true that %s", what)
-		}
-	}
-}
-
 // connected is for a member that answers sooner or later.
 func connected(t testing.TB, d *driver) (conn string) {
 	t.Helper()
-	until(t, "there is a connection", func() (ok bool) {
+	redistest.Until(t, "there is a connection", func() (ok bool) {
 		var err error
 		conn, err = d.Connect(within(t, patience))
 		return err == nil
@@ -69,7 +59,7 @@ func TestConnectionBreaks(t *testing.T) {
 	session := d.session()
 	c := d.conn
 	proxy.Cut()
-	until(t, "the driver notices", c.Broken)
+	redistest.Until(t, "the driver notices", c.Broken)
 	for range 3 {
 		if _, err := d.Commit(bg, first, pool.Change{IfMeta: "a", SetMeta: "b"}); !errors.Is(err, cas.ErrConnection) {
 			t.Fatal(err)
@@ -127,13 +117,13 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 		_, err := d.Commit(ctx, conn, pool.Change{SetMeta: "b"})
 		failed <- err
 	}()
-	until(t, "it was carried out", func() bool { return m.Get(d.metaKey()) == "b" })
+	redistest.Until(t, "it was carried out", func() bool { return m.Get(d.metaKey()) == "b" })
 	cancel()
 	err := <-failed
 	if err == nil || errors.Is(err, cas.ErrConnection) {
 		t.Fatalf("nobody has answered: %v", err)
 	}
-	until(t, "the connection is closed", silent.Broken)
+	redistest.Until(t, "the connection is closed", silent.Broken)
 	if _, err := d.Load(bg, conn); !errors.Is(err, cas.ErrConnection) {
 		t.Errorf("the connection is used on: %v", err)
 	}
@@ -142,7 +132,7 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 	}
 	proxy.Answers(redistest.Pass)
 	proxy.Cut()
-	until(t, "it connects", func() bool {
+	redistest.Until(t, "it connects", func() bool {
 		conn, err = d.Connect(within(t, patience))
 		return err == nil
 	})
@@ -168,14 +158,14 @@ func TestAMemberThatAcceptsButDoesNotAnswer(t *testing.T) {
 	silent.URL, silent.Timeout = strings.Replace(silent.URL, m.Addr(), proxy.Addr(), 1), 200*time.Millisecond
 	proxy.Answers(redistest.Drop)
 	d := driverOf(t, silent, passing)
-	until(t, "an attempt has failed", func() bool {
+	redistest.Until(t, "an attempt has failed", func() bool {
 		conn, err := d.Connect(within(t, patience))
 		if err == nil {
 			t.Fatalf("%s, without an answer", conn)
 		}
 		return strings.Contains(err.Error(), "no answer in time")
 	})
-	until(t, "the connections are closed", proxy.Idle)
+	redistest.Until(t, "the connections are closed", proxy.Idle)
 }
 
 // A member that stands still: within the time of a call, the driver is at the next one. A member alone tells
@@ -206,7 +196,7 @@ func TestStoppedMemberIsLeft(t *testing.T) {
 	if connected(t, d); d.conn.Endpoint != "http://"+hosts[1].Addr() {
 		t.Error(d.conn.Endpoint)
 	}
-	until(t, "it is read", func() bool { // once two members have agreed on a leader
+	redistest.Until(t, "it is read", func() bool { // once two members have agreed on a leader
 		conn = connected(t, d)
 		_, err := d.Load(within(t, patience), conn)
 		return err == nil
@@ -303,7 +293,7 @@ func TestLeaseIsGone(t *testing.T) {
 	}
 	another := func(than string) {
 		t.Helper()
-		until(t, "there is another lease", func() bool {
+		redistest.Until(t, "there is another lease", func() bool {
 			s := d.session()
 			return s != than && s != ""
 		})
@@ -367,7 +357,7 @@ func TestLeaseEndsWithItsDaemon(t *testing.T) {
 		v, err := other.Load(within(t, patience), connected(t, other))
 		return v.Present[5] != "", err
 	}
-	until(t, "its presence is seen", func() bool {
+	redistest.Until(t, "its presence is seen", func() bool {
 		conn, session := connected(t, d), d.session()
 		err := d.Announce(within(t, patience), conn, 5, "here")
 		seen, failed := present()
@@ -384,11 +374,11 @@ func TestLeaseEndsWithItsDaemon(t *testing.T) {
 	proxy.Refuse(true)
 	proxy.Cut()
 	before := m.Calls()["LeaseKeepAlive"]
-	until(t, "etcd forgets the daemon", func() bool {
+	redistest.Until(t, "etcd forgets the daemon", func() bool {
 		seen, err := present()
 		return err == nil && !seen
 	})
-	until(t, "the others renew their leases", func() bool {
+	redistest.Until(t, "the others renew their leases", func() bool {
 		idle.mu.Lock()
 		defer idle.mu.Unlock()
 		return !idle.kept.IsZero() && m.Calls()["LeaseKeepAlive"] >= before+3

@@ -19,6 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
@@ -557,29 +558,11 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	}
 }
 
-// A journal is a log to look at.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // A pool that was made by a user is for this user alone. No password is told.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	s := zktest.Common(t)
-	log := &journal{}
+	log := &childprocess.Log{}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	LogTo(logger)
 	defer LogTo(slog.New(slog.DiscardHandler))
