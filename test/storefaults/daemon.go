@@ -226,8 +226,8 @@ func (d *Daemon) Stop() {
 // Clock sets how far the daemon's clock is ahead of the machine's.
 func (d *Daemon) Clock(ahead time.Duration) { d.here.ahead.Store(ahead.Milliseconds()) }
 
-// extended waits until every daemon has a window that was extended after this moment.
-func (w *World) extended(all ...*Daemon) {
+// Extended waits until every daemon has a window that was extended after this moment.
+func (w *World) Extended(all ...*Daemon) {
 	w.Helper()
 	since := time.Now().Add(w.terms.Lease).UnixMilli()
 	w.Until("all leases are extended", func() bool {

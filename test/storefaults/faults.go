@@ -34,7 +34,7 @@ func (w *World) bridged(all []*Daemon, fault func()) {
 		had = append(had, d.Worker())
 	}
 	fault()
-	w.extended(all...)
+	w.Extended(all...)
 	for i, d := range all {
 		if d.MustNotRefuse(); d.Worker() != had[i] {
 			w.Errorf("%s had worker id %d and has %d", d.name, had[i], d.Worker())
@@ -53,7 +53,7 @@ func (w *World) LeaderStops() { w.stops(w.Leader()) }
 func (w *World) stops(i int) {
 	w.bridged(w.fill(), func() {
 		w.Pause(i)
-		w.extended(w.daemons...)
+		w.Extended(w.daemons...)
 		w.Resume(i)
 	})
 }
@@ -67,7 +67,7 @@ func (w *World) LeaderKilled() { w.killed(w.Leader()) }
 func (w *World) killed(i int) {
 	w.bridged(w.fill(), func() {
 		w.Kill(i)
-		w.extended(w.daemons...)
+		w.Extended(w.daemons...)
 		w.Launch(i)
 		w.Ready()
 	})
@@ -126,7 +126,7 @@ func (w *World) ExpiryWhileStopped() {
 	d.Pause()
 	w.Until("the presence is gone", func() bool { return len(w.View().Present) == 0 })
 	d.Resume()
-	w.extended(d)
+	w.Extended(d)
 	if d.Worker() != had {
 		w.Errorf("it had worker id %d and has %d", had, d.Worker())
 	}
@@ -189,7 +189,7 @@ func (w *World) partition(fault func(p *redistest.Proxy, m redistest.Mode)) {
 	w.bridged(all, func() {
 		set(redistest.Hold)
 		w.Until("it is noticed", func() bool { return cutOff.Is(workerid.Degraded, "") })
-		w.extended(other)
+		w.Extended(other)
 		set(redistest.Pass)
 	})
 }
@@ -330,7 +330,7 @@ func (w *World) TwoLanes() {
 	if now := d.lanes()[1].Worker; now != second {
 		w.Errorf("the other lane had %d and has %d", second, now)
 	}
-	w.extended(d)
+	w.Extended(d)
 }
 
 // Clone: a copy of a process's memory goes on beside the original, over a connection of its own.

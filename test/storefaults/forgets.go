@@ -17,7 +17,7 @@ func (w *World) RestoreWithHolders() {
 	old := w.Servers.(Disk).Save()
 	all = append(all, w.Start())
 	w.serve(all[1])
-	w.extended(all...)
+	w.Extended(all...)
 	w.back(w.restore(old, func() {}), all...)
 }
 
@@ -28,7 +28,7 @@ func (w *World) RestoreWithNewcomer() {
 	old := w.Servers.(Disk).Save()
 	all = append(all, w.Start())
 	w.serve(all[1])
-	w.extended(all...)
+	w.Extended(all...)
 	var newcomer *Daemon
 	at := w.restore(old, func() { newcomer = w.Start() })
 	w.back(at, append(all, newcomer)...)
@@ -42,7 +42,7 @@ func (w *World) RestoreWithAllStopped() {
 	old := w.Servers.(Disk).Save()
 	second := w.Spawn()
 	w.serve(first, second)
-	w.extended(first, second)
+	w.Extended(first, second)
 	first.Pause()
 	second.Pause()
 	at := w.restore(old, func() {})
@@ -55,7 +55,7 @@ func (w *World) RestoreWithAllStopped() {
 	first.Resume()
 	second.Resume()
 	w.back(at, first, second)
-	w.extended(newcomer)
+	w.Extended(newcomer)
 }
 
 // restore returns the time in ms at which no server ran.
@@ -81,7 +81,7 @@ func (w *World) back(at int64, all ...*Daemon) {
 		}
 		return true
 	})
-	w.extended(all...)
+	w.Extended(all...)
 }
 
 // Wiped: all that was recorded is gone. Daemons serve to the end of their windows, and wait until
@@ -121,7 +121,7 @@ func (w *World) ClockAtStart(ahead time.Duration) {
 	}
 	wrong.Clock(0)
 	w.serve(wrong)
-	w.extended(right)
+	w.Extended(right)
 	right.MustNotRefuse()
 }
 
@@ -132,10 +132,10 @@ func (w *World) ClockWhileRunning(ahead time.Duration) {
 	was := w.View().Records[wrong.Worker()]
 	wrong.Clock(ahead)
 	w.Until("it has extended its lease by that clock", func() bool { return w.View().Records[wrong.Worker()] != was })
-	w.extended(right)
+	w.Extended(right)
 	wrong.Clock(0)
 	w.serve(right)
-	w.extended(right)
+	w.Extended(right)
 	right.MustNotRefuse()
 	wrong.Stop()
 	next := w.Start()

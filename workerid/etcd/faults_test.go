@@ -61,16 +61,6 @@ var kind = storefaults.Kind{Stores: stores, Servers: func(t testing.TB, n int, _
 
 func TestFaults(t *testing.T) { storefaults.Faults(t, kind) }
 
-// serving waits until daemons serve and extend their leases.
-func serving(w *storefaults.World, all ...*storefaults.Daemon) {
-	w.Helper()
-	for _, d := range all {
-		w.Until("a daemon serves", d.Serves)
-		was := w.View().Records[d.Worker()]
-		w.Until("it extends its lease", func() bool { return d.Serves() && w.View().Records[d.Worker()] != was })
-	}
-}
-
 // While etcd has no room, holders issue all the time.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
@@ -78,14 +68,14 @@ func TestNoSpace(t *testing.T) {
 	w := storefaults.New(t, kind, members{t, []*etcdtest.Member{m}}, storefaults.Long, 3)
 	const words = "no space left for writes (NOSPACE)"
 	holder := w.Start()
-	serving(w, holder)
+	w.Extended(holder)
 	had := holder.Worker()
 	fill(t, m)
 	w.Until("the holder says why", func() bool { return holder.Is(workerid.Degraded, words) })
 	newcomer := w.Start()
 	w.Until("the newcomer says why", func() bool { return newcomer.Is(workerid.Acquiring, words) })
 	drain(t, m)
-	serving(w, holder, newcomer)
+	w.Extended(holder, newcomer)
 	if holder.MustNotRefuse(); holder.Worker() != had {
 		w.Errorf("the holder had %d and has %d", had, holder.Worker())
 	}
@@ -98,12 +88,12 @@ func TestConnectionMovesToAnotherMember(t *testing.T) {
 	w := storefaults.New(t, kind, kind.Servers(t, 3, false), storefaults.Long, 1)
 	p := w.Proxy(0)
 	d := w.Start(p.Addr())
-	serving(w, d)
+	w.Extended(d)
 	had := d.Worker()
 	for _, addr := range w.Hosts()[1:] {
 		p.Retarget(addr)
 		p.Cut()
-		serving(w, d)
+		w.Extended(d)
 	}
 	if d.MustNotRefuse(); d.Worker() != had {
 		t.Errorf("it had %d and has %d", had, d.Worker())
