@@ -96,12 +96,13 @@ func NewMachine(r Record, to Issuer, batch uint64, log *slog.Logger) *Machine {
 	return m
 }
 
-// judge refuses what cannot be used, and what has ended, before a client has asked for it.
+// judge refuses what cannot be used, and what has ended, before a client has asked for it. While Reserve is under way,
+// the last values may be those that it brings.
 func (m *Machine) judge(r Record) {
 	switch left, _ := m.to.Left(); {
 	case r.Fault != nil:
 		m.to.Refuse(r.Fault)
-	case left == 0 && !m.closed && m.def.Count(r.Next) == 0:
+	case left == 0 && !m.closed && !m.calling && m.def.Count(r.Next) == 0:
 		m.to.Refuse(ErrEnded)
 	case m.faulty:
 		m.to.Refuse(nil)

@@ -122,6 +122,14 @@ func (b *bench) calls() script.Calls {
 				return b.r.Reserve(n, b.token())
 			})
 		},
+		// meet LEFT SHORT: as need, and the record is learnt before the answer comes
+		"meet": func(left, short uint64) string {
+			return b.need(left, short, func(n uint64) (counter.Block, error) {
+				block, err := b.r.Reserve(n, b.token())
+				b.Learn(b.r)
+				return block, err
+			})
+		},
 		"greedy": func(n uint64) { b.greedy = n },
 		// fail LEFT TEXT|foreign|deposed|retired: clients wait, as soon as the Machine may ask again, and the store fails
 		"fail": func(left uint64, text ...string) string {
