@@ -360,26 +360,30 @@ func TestOtherAnswers(t *testing.T) {
 		<-ended
 	}
 	f := client(t, forward.Config{})
-	ln := listen(t, says(":7\r\n"))
+	ln := listen(t, says(":7\r\n", "PING"))
 	if err := f.Ping(bg, ln.Addr().String()); err == nil {
 		t.Error("a number is no answer to a ping")
 	}
-	ln = listen(t, says("-NOAUTH who are you?\r\n"))
+	ln = listen(t, says("-NOAUTH who are you?\r\n", "PING"))
 	if err := f.Ping(bg, ln.Addr().String()); err != nil {
 		t.Error(err)
 	}
-	ln = listen(t, says(":9223372036854775807\r\n:8\r\n"))
+	ln = listen(t, says(":9223372036854775807\r\n:8\r\n", "orders"))
 	// before anybody has asked for the other
 	if last, err := f.Last(bg, ln.Addr().String(), "orders", 1); last != math.MaxInt64 {
 		t.Error(last, err)
 	}
 }
 
-// says answers the first line of a connection, whatever it is: nobody may be told anything before it has asked.
-func says(answer string) func(net.Conn) {
+// says answers the first line of a connection, whatever it is: nobody may be told anything before it has asked. Or it
+// answers the first line with a word: before that comes the greeting, which may come alone.
+func says(answer string, word ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		r := bufio.NewReader(c)
-		r.ReadString('\n')
+		line, err := r.ReadString('\n')
+		for err == nil && !strings.Contains(line, strings.Join(word, "")) {
+			line, err = r.ReadString('\n')
+		}
 		io.WriteString(c, answer)
 		io.Copy(io.Discard, r)
 	}
