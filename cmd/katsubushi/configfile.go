@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
 // maxConfigFile is the most bytes that a -config file may have.
@@ -103,7 +106,7 @@ func checkConfig(c *call) int {
 	for _, note := range slices.Concat(c.notes, c.unknown) {
 		fmt.Fprintln(c.stderr, "warning:", note)
 	}
-	if err := c.CheckRecord(c.Counters.FileDirectory()); err != nil {
+	if err := errors.Join(c.CheckRecord(c.Counters.FileDirectory()), server.CheckUnix(c.Sock)); err != nil {
 		c.fail(err)
 		return exitUsage
 	}

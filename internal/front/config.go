@@ -81,9 +81,6 @@ func (c *Config) ReadSecrets() error {
 		c.secrets.tls = t
 		problems.Include("TLS", err)
 	}
-	if err := server.CheckUnix(c.Sock); err != nil {
-		problems.Add("Sock", "%w", err)
-	}
 	for _, p := range problem.Of(c.readUsers()) {
 		problems.Add("AuthFile", "%w", p)
 	}
